@@ -1,0 +1,189 @@
+"""Every request the core can make. Requests begin with a verb and are compared by key alone (rulings 2).
+
+`Record`, the request to write a decision down, stands in `events` because it carries an event.
+"""
+
+from msgspec import Struct
+
+from nightcrew.core.ids import AgentId, Commit, EffectId, Label, SeatKey, SlotId, Tree
+from nightcrew.core.roster import AgentRole, Answers
+from nightcrew.core.work import Blob, Brief, CommitText, Purpose
+
+
+class Request(Struct, frozen=True, tag=True, omit_defaults=True, kw_only=True):
+    """What every request has: its key, and the node and seat it is for."""
+
+    key: EffectId
+    node: str
+    seat: SeatKey = SeatKey("")
+
+
+class PrepareWorkspace(Request, frozen=True, tag=True):
+    """Lease a slot for `seat` and set it to `start`; `label` names the branch of an author and is empty for a reader."""
+
+    start: Commit
+    label: Label = Label("")
+    branch: str = ""
+
+
+class StartTurn(Request, frozen=True, tag=True):
+    """Ask one agent once. `session` is the conversation id to open, `resume` the one to continue; `reads` names the reader of its answer."""
+
+    role: AgentRole
+    agent: AgentId
+    slot: SlotId
+    brief: Brief
+    answers: Answers
+    reads: str
+    label: Label = Label("")
+    session: str = ""
+    resume: str = ""
+    read_only: bool = False
+    total_s: float = 0.0
+
+
+class RunCommands(Request, frozen=True, tag=True):
+    """Run shell lines one after the other in a slot, stopping at the first that fails. A known green `tree` answers a gate from the cache."""
+
+    slot: SlotId
+    purpose: Purpose
+    commands: tuple[str, ...]
+    timeout_s: float
+    tree: Tree = Tree("")
+    keep_going: bool = False
+
+
+class CollectWork(Request, frozen=True, tag=True):
+    """Commit what an agent left uncommitted, repair the branch, and tell what changed since `start`."""
+
+    slot: SlotId
+    label: Label
+    branch: str
+    start: Commit
+    message: str
+
+
+class SyncBase(Request, frozen=True, tag=True):
+    """Look at the target's tip and put the work on it: `base` is what `head` stands on now."""
+
+    slot: SlotId
+    label: Label
+    branch: str
+    base: Commit
+    head: Commit
+
+
+class ContinueRebase(Request, frozen=True, tag=True):
+    """Finish a rebase after a fixer's round; `paths` were in conflict."""
+
+    slot: SlotId
+    label: Label
+    branch: str
+    base: Commit
+    head: Commit
+    tip: Commit
+    paths: tuple[str, ...]
+
+
+class UndoRebase(Request, frozen=True, tag=True):
+    """Give up a rebase: the branch is back at `head`, nothing in progress."""
+
+    slot: SlotId
+    label: Label
+    branch: str
+    head: Commit
+
+
+class MakeCommit(Request, frozen=True, tag=True):
+    """Make the one commit that lands: `tree` on top of `tip`, through the repository's hooks, signed if configured."""
+
+    slot: SlotId
+    label: Label
+    tip: Commit
+    head: Commit
+    tree: Tree
+    text: CommitText
+
+
+class Land(Request, frozen=True, tag=True):
+    """Move the target from `tip` to `commit` (modes `local`, `push`), or leave `commit` on `branch` (mode `branch`)."""
+
+    mode: str
+    slot: SlotId
+    branch: str
+    commit: Commit
+    tip: Commit
+
+
+class ResetWorkspace(Request, frozen=True, tag=True):
+    """Set a slot back to `start` after everything in it was rescued (rulings 48)."""
+
+    slot: SlotId
+    label: Label
+    branch: str
+    start: Commit
+
+
+class RescueWork(Request, frozen=True, tag=True):
+    """Make whatever is unsaved in a slot reachable from a rescue ref (law 8)."""
+
+    slot: SlotId
+
+
+class DropWorkspaces(Request, frozen=True, tag=True):
+    """Give all slots of the run back to the pool, unsaved work rescued first."""
+
+
+class Timer(Request, frozen=True, tag=True):
+    """Wait until `fire_at` (seconds since the epoch), but never longer than `span_s` of real time (rulings 10).
+
+    With `agents`, fire early when the ledger says that one of them no longer cools.
+    """
+
+    fire_at: float
+    span_s: float
+    why: str
+    agents: tuple[AgentId, ...] = ()
+
+
+class Ask(Request, frozen=True, tag=True):
+    """Put a question to a person, once, and keep it open until it is answered."""
+
+    question: str
+    text: str
+
+
+class EmitCompletionMarkerAndTerminate(Request, frozen=True, tag=True):
+    """Write the completion marker (rulings 31)."""
+
+    is_failure: bool
+    reason: str
+
+
+Effect = (
+    PrepareWorkspace
+    | StartTurn
+    | RunCommands
+    | CollectWork
+    | SyncBase
+    | ContinueRebase
+    | UndoRebase
+    | MakeCommit
+    | Land
+    | ResetWorkspace
+    | RescueWork
+    | DropWorkspaces
+    | Timer
+    | Ask
+    | EmitCompletionMarkerAndTerminate
+)
+
+
+def slot_of(effect: Effect) -> SlotId:
+    """The workspace an effect holds while it is open; empty when it holds none."""
+    return SlotId(getattr(effect, "slot", ""))
+
+
+def blobs_of(brief: Brief) -> tuple[Blob, ...]:
+    """The blobs a brief needs when it is put together."""
+    return tuple(part.blob for part in brief.parts if part.blob is not None)

@@ -1,0 +1,413 @@
+"""Every fact of a run. Facts are in the past tense; the journal holds nothing else (laws 1 and 2)."""
+
+from typing import Annotated, ClassVar
+
+from msgspec import Meta, Struct
+
+from nightcrew.core.effects import Effect
+from nightcrew.core.ids import AgentId, Commit, EffectId, RunId, SlotId, Tree
+from nightcrew.core.limits import Limits
+from nightcrew.core.roster import Agent, AgentRole, Roles
+from nightcrew.core.settings import Settings
+from nightcrew.core.work import Blob, Change, CommandResult, Handover, Landing, Outcome, PipelinePhase, Task
+
+Count = Annotated[int, Meta(ge=0, le=2**32 - 1)]
+Level = Annotated[int, Meta(ge=0, le=4)]
+
+
+class Fact(Struct, frozen=True, tag=True, omit_defaults=True, kw_only=True):
+    """What all facts have in common: nothing but being one."""
+
+
+class Answer(Fact, frozen=True, tag=True):
+    """A fact about an effect. A terminal answer ends the effect's key; the others tell how it goes on."""
+
+    terminal: ClassVar[bool] = True
+    key: EffectId
+
+
+# ── the life of a run ─────────────────────────────────────────────────────────────────────────────────────────────
+
+
+class RunStarted(Fact, frozen=True, tag=True):
+    """All that the run needs of the world's settings (law 2). `repo` names a place; facts hold no paths (rulings 5)."""
+
+    run: RunId
+    repo: str
+    task: Task
+    target: str
+    remote: str
+    base: Commit
+    seed: str
+    roster: tuple[Agent, ...]
+    roles: Roles
+    settings: Settings
+    limits: Limits
+    notes: tuple[str, ...] = ()
+    shelter: str = ""
+    version: str = ""
+
+
+class ConfigChanged(Fact, frozen=True, tag=True):
+    """The operator changed what a run was told (rulings 12). Fields that are None stay."""
+
+    limits: Limits | None = None
+    roster: tuple[Agent, ...] | None = None
+    roles: Roles | None = None
+    settings: Settings | None = None
+    why: str = ""
+
+
+class ParkAsked(Fact, frozen=True, tag=True):
+    """Somebody wants the run to stop at the next safe point; asked `now`, what runs is stopped and rescued too."""
+
+    now: bool = False
+
+
+class ResumeAsked(Fact, frozen=True, tag=True):
+    """Somebody wants a parked run to go on."""
+
+
+class CancelAsked(Fact, frozen=True, tag=True):
+    """Somebody wants the run to end."""
+
+    reason: str = "cancelled by the operator"
+
+
+class Asked(Answer, frozen=True, tag=True):
+    """A question was put to a person; it is open until `Answered`."""
+
+    terminal: ClassVar[bool] = False
+
+
+class Answered(Fact, frozen=True, tag=True):
+    """A person answered a question."""
+
+    question: str
+    text: str
+
+
+class Noted(Fact, frozen=True, tag=True):
+    """Something a reader of the story should know and no decision depends on."""
+
+    text: str
+
+
+class LimitReached(Fact, frozen=True, tag=True):
+    """A limit forbids the next turn. A default asks a person, the operator's own ends the run (rulings 30)."""
+
+    valve: str
+    value: float
+    mine: bool
+
+
+# ── the life of an effect ─────────────────────────────────────────────────────────────────────────────────────────
+
+
+class EffectStarted(Fact, frozen=True, tag=True):
+    """An effect is about to run; nothing runs before this is on disk (law 4)."""
+
+    key: EffectId
+    effect: Effect
+
+
+class EffectBegun(Answer, frozen=True, tag=True):
+    """A turn, command or git step got what it waited for (slot, ledger) and really runs."""
+
+    terminal: ClassVar[bool] = False
+
+
+class Cancelled(Answer, frozen=True, tag=True):
+    """An effect that was no longer wanted is stopped; `rescued` names the ref with its unsaved work."""
+
+    rescued: str = ""
+
+
+class StepFailed(Answer, frozen=True, tag=True):
+    """A step failed in a way that is no ordinary outcome. `transient` = worth one more try; `gone` = nothing can be done here any more."""
+
+    reason: str
+    detail: Blob | None = None
+    transient: bool = False
+    gone: bool = False
+
+
+class HandlerCrashed(Answer, frozen=True, tag=True):
+    """Our own bug while an effect ran (rulings 7)."""
+
+    reason: str
+    traceback: Blob
+
+
+class WorkspaceReady(Answer, frozen=True, tag=True):
+    """A slot is leased and stands at `head`."""
+
+    slot: SlotId
+    head: Commit
+    tree: Tree
+    notes: tuple[str, ...] = ()
+
+
+class WorkspaceLost(Answer, frozen=True, tag=True):
+    """The slot an effect needed is gone or no longer ours; it is made anew."""
+
+    slot: SlotId
+    reason: str
+
+
+class TurnEnded(Answer, frozen=True, tag=True):
+    """An agent's turn ended, well or badly."""
+
+    outcome: Outcome
+
+
+class TurnLost(Answer, frozen=True, tag=True):
+    """A turn's supervisor vanished without a trace: nobody's fault, asked again (rulings 9)."""
+
+
+class AgentCooling(Answer, frozen=True, tag=True):
+    """The ledger knows that this agent cools down until `until`: it was not asked (rulings 24)."""
+
+    agent: AgentId
+    until: float
+    window: str = ""
+    source: str = ""
+
+
+class CommandsEnded(Answer, frozen=True, tag=True):
+    """Commands ran, up to the first that failed; `tree` is the workspace's tree they saw, `cached` = known green already."""
+
+    results: tuple[CommandResult, ...]
+    tree: Tree = Tree("")
+    cached: bool = False
+
+    @property
+    def green(self) -> bool:
+        """Whether every one of them passed."""
+        return all(result.green for result in self.results)
+
+
+class WorkCollected(Answer, frozen=True, tag=True):
+    """An agent's work is committed and safe."""
+
+    change: Change
+    start_tree: Tree
+    rescued: str = ""
+    notes: tuple[str, ...] = ()
+
+
+class BaseSynced(Answer, frozen=True, tag=True):
+    """How the work stands to the target's tip: `same`, `rebased`, `conflict` (in `paths`), `landed` already, `undone`, or `foreign` commits on our branch."""
+
+    state: str
+    tip: Commit
+    head: Commit
+    tree: Tree
+    paths: tuple[str, ...] = ()
+    note: str = ""
+    detail: Blob | None = None
+
+
+class CommitMade(Answer, frozen=True, tag=True):
+    """The commit that lands exists; its `tree` may differ from the one asked for, when a hook changed it."""
+
+    commit: Commit
+    tree: Tree
+
+
+class CommitRefused(Answer, frozen=True, tag=True):
+    """A hook of the repository, or its signing, refused the commit."""
+
+    output: Blob
+    code: int
+    hook: str = ""
+
+
+class Landed(Answer, frozen=True, tag=True):
+    """The work is where it was wanted."""
+
+    landing: Landing
+
+
+class LandingRefused(Answer, frozen=True, tag=True):
+    """The target was not moved: `moved`, `dirty`, `hook`, `rejected` or `unreachable`."""
+
+    why: str
+    detail: str
+    output: Blob | None = None
+
+
+class WorkspaceReset(Answer, frozen=True, tag=True):
+    """A slot is back at its start; `rescued` names the ref that holds what was there."""
+
+    head: Commit
+    tree: Tree
+    rescued: str = ""
+
+
+class WorkRescued(Answer, frozen=True, tag=True):
+    """Unsaved work is reachable from `ref` (empty = there was none)."""
+
+    ref: str = ""
+
+
+class WorkspacesDropped(Answer, frozen=True, tag=True):
+    """The run's slots are back in the pool; `kept` lists what was not removed and why."""
+
+    kept: tuple[str, ...] = ()
+
+
+class TimerFired(Answer, frozen=True, tag=True):
+    """A pause or wait is over; `early` when the ledger moved (rulings 24)."""
+
+    early: bool = False
+
+
+# ── decisions, written down through `Record` ──────────────────────────────────────────────────────────────────────
+
+
+class HandedOver(Fact, frozen=True, tag=True):
+    """A seat goes to the next agent of its chain."""
+
+    handover: Handover
+
+
+class ChainReset(Fact, frozen=True, tag=True):
+    """Recovery lets a node's chain start at the front again; handovers before that index no longer count (rulings 23)."""
+
+    chain: str
+    handovers_before: Count
+
+
+class DevFixTriggered(Fact, frozen=True, tag=True):
+    """Dev-fix flow was triggered for this phase and role."""
+
+    failed_phase: PipelinePhase
+    failed_role: AgentRole
+
+
+class DevFixSkipped(Fact, frozen=True, tag=True):
+    """Dev-fix was not tried; counts as a finished attempt."""
+
+    reason: str
+
+
+class DevFixCompleted(Fact, frozen=True, tag=True):
+    """A dev-fix turn ended; `success` is the agent's belief and decides nothing."""
+
+    success: bool
+    summary: str | None = None
+
+
+class DevFixAgentUnavailable(Fact, frozen=True, tag=True):
+    """No agent can work now; the loop goes on after a wait and no attempt is counted."""
+
+    failed_phase: PipelinePhase
+    reason: str
+
+
+class CompletionMarkerEmitted(Fact, frozen=True, tag=True):
+    """The completion marker is on disk; it ends the marker's open effect."""
+
+    is_failure: bool
+
+
+class CompletionMarkerWriteFailed(Fact, frozen=True, tag=True):
+    """The completion marker could not be written; it is tried again."""
+
+    is_failure: bool
+    error: str
+
+
+class RecoveryAttempted(Fact, frozen=True, tag=True):
+    """The run goes back to work in `target_phase` after a recovery at `level`."""
+
+    level: Level
+    attempt_count: Count
+    target_phase: PipelinePhase
+
+
+class RecoveryEscalated(Fact, frozen=True, tag=True):
+    """The level of recovery rose."""
+
+    from_level: Level
+    to_level: Level
+    reason: str
+
+
+class RecoverySucceeded(Fact, frozen=True, tag=True):
+    """The phase that failed completed: the trouble is over."""
+
+    level: Level
+    total_attempts: Count
+
+
+AwaitingDevFixEvent = (
+    DevFixTriggered
+    | DevFixSkipped
+    | DevFixCompleted
+    | DevFixAgentUnavailable
+    | CompletionMarkerEmitted
+    | CompletionMarkerWriteFailed
+    | RecoveryAttempted
+    | RecoveryEscalated
+    | RecoverySucceeded
+)
+"""The nine variants of the seed, names and fields as given there."""
+
+EffectAnswer = (
+    Asked
+    | EffectBegun
+    | Cancelled
+    | StepFailed
+    | HandlerCrashed
+    | WorkspaceReady
+    | WorkspaceLost
+    | TurnEnded
+    | TurnLost
+    | AgentCooling
+    | CommandsEnded
+    | WorkCollected
+    | BaseSynced
+    | CommitMade
+    | CommitRefused
+    | Landed
+    | LandingRefused
+    | WorkspaceReset
+    | WorkRescued
+    | WorkspacesDropped
+    | TimerFired
+)
+
+Event = (
+    RunStarted
+    | ConfigChanged
+    | ParkAsked
+    | ResumeAsked
+    | CancelAsked
+    | Answered
+    | Noted
+    | LimitReached
+    | EffectStarted
+    | HandedOver
+    | ChainReset
+    | EffectAnswer
+    | AwaitingDevFixEvent
+)
+
+
+class Entry(Struct, frozen=True):
+    """One line of the journal: its place, the time it was written (seconds since the epoch), and the fact."""
+
+    seq: int
+    at: float
+    event: Event
+
+
+class Record(Struct, frozen=True):
+    """The request to write a decision down: the engine appends `event` itself, at the seq it was decided on (rulings 1)."""
+
+    event: Event
+
+
+Wanted = Effect | Record

@@ -1,0 +1,55 @@
+"""Names of things, and how they are minted: from what is known already, never from clock or chance."""
+
+from collections.abc import Sequence
+from hashlib import sha256
+from typing import NewType, TypeVar
+from uuid import UUID, uuid5
+
+RunId = NewType("RunId", str)
+"""Sortable, unique on a machine: `20260830-153012-a1b2`."""
+AgentId = NewType("AgentId", str)
+SeatKey = NewType("SeatKey", str)
+"""A named chair in a run: `impl-A`, `review-1`, `fix`, `dev-fix` …"""
+EffectId = NewType("EffectId", str)
+"""`run/kind/node/seat/n`: derived, and never the same twice in a run (rulings 3)."""
+Label = NewType("Label", str)
+"""What a candidate is called while nobody may know its author: `A`, `B` …"""
+SlotId = NewType("SlotId", str)
+"""An opaque workspace of the pool; says nothing about agent, label or author."""
+Commit = NewType("Commit", str)
+Tree = NewType("Tree", str)
+
+T = TypeVar("T")
+
+_NAMESPACE = UUID("6b0f3f0e-0d3c-5e58-9f0a-1c7b1a2f9d11")
+
+
+def short(run: RunId) -> str:
+    """The last part of a run id, enough for a person to tell runs apart."""
+    return run.rsplit("-", 1)[-1]
+
+
+def effect_id(run: RunId, kind: str, node: str, seat: str, n: int) -> EffectId:
+    """The key of the `n`-th effect of its lane (kind, node, seat) in this run (rulings 3)."""
+    return EffectId(f"{run}/{kind}/{node}/{seat}/{n}")
+
+
+def session_id(seed: str, seat: SeatKey, generation: int, agent: AgentId) -> str:
+    """The conversation id offered to a CLI that accepts one; the same inputs give the same UUID (rulings 4)."""
+    return str(uuid5(_NAMESPACE, f"{seed}/{seat}/{generation}/{agent}"))
+
+
+def branch_name(run: RunId, label: str, epoch: int) -> str:
+    """The branch a candidate is published under; a new `recovery_epoch` never reuses an old name (rulings 3)."""
+    return f"nightcrew/{short(run)}/{label}" if epoch == 0 else f"nightcrew/{short(run)}/e{epoch}-{label}"
+
+
+def fraction(key: str) -> float:
+    """A number in [0, 1) derived from `key`: jitter without chance."""
+    return int.from_bytes(sha256(key.encode()).digest()[:6], "big") / 2**48
+
+
+def shuffled(items: Sequence[T], seed: str) -> tuple[T, ...]:
+    """`items` in an order that depends on `seed` alone."""
+    order = sorted(range(len(items)), key=lambda i: sha256(f"{seed}/{i}".encode()).digest())
+    return tuple(items[i] for i in order)

@@ -1,0 +1,70 @@
+"""Who may be asked, and in which order: agents, roles and chains."""
+
+from enum import StrEnum
+
+from msgspec import Struct
+
+from nightcrew.core.ids import AgentId
+
+
+class AgentRole(StrEnum):
+    """What is asked of an agent (rulings 26)."""
+
+    Planner = "planner"
+    Advisor = "advisor"
+    Synthesizer = "synthesizer"
+    Developer = "developer"
+    Judge = "judge"
+    Reviewer = "reviewer"
+    Fixer = "fixer"
+    Committer = "committer"
+
+
+class Answers(StrEnum):
+    """The kinds of answer an agent can give (rulings 46)."""
+
+    Edit = "edit"
+    Text = "text"
+    Structured = "structured"
+
+
+class SecretRef(Struct, frozen=True, omit_defaults=True):
+    """Where a value is to be read from when it is used: a variable's name or a command. Never the value itself."""
+
+    env: str = ""
+    command: str = ""
+
+
+class Agent(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One entry of the roster: an adapter's kind, a model, options and the account that cools down together.
+
+    `command` is the argv of kinds `command` and `scripted`; `program` and `version` are what it resolved to when the
+    run started (rulings 12). `usd_per_turn` prices agents that report no money themselves.
+    """
+
+    id: AgentId
+    kind: str
+    model: str = ""
+    account: str = ""
+    command: tuple[str, ...] = ()
+    env: dict[str, str | SecretRef] = {}
+    answers: tuple[Answers, ...] = (Answers.Edit,)
+    program: str = ""
+    version: str = ""
+    price: float | None = None
+
+    def can(self, answer: Answers) -> bool:
+        """Whether this agent can give that kind of answer."""
+        return answer in self.answers
+
+
+class Roles(Struct, frozen=True):
+    """Which chain each role asks; an absent role has nobody who could answer and is skipped (rulings 46)."""
+
+    chains: dict[AgentRole, tuple[AgentId, ...]] = {}
+    fixer_set: bool = False
+    """Whether the operator named fixers; otherwise the winner's implementer fixes in its own seat."""
+
+    def chain(self, role: AgentRole) -> tuple[AgentId, ...]:
+        """The agents of `role` in order; empty when nobody can."""
+        return self.chains.get(role, ())

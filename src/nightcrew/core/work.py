@@ -1,0 +1,312 @@
+"""The things passed on in a run: the task, what agents answered, candidates, findings, handovers, landings."""
+
+from enum import StrEnum
+
+from msgspec import Struct
+
+from nightcrew.core.ids import AgentId, Commit, Label, SeatKey, SlotId, Tree
+
+
+class PipelinePhase(StrEnum):
+    """Where a run stands (DESIGN section 4)."""
+
+    Planning = "Planning"
+    Development = "Development"
+    Judging = "Judging"
+    Review = "Review"
+    FinalValidation = "FinalValidation"
+    CommitMessage = "CommitMessage"
+    Landing = "Landing"
+    Finalizing = "Finalizing"
+    Complete = "Complete"
+    AwaitingDevFix = "AwaitingDevFix"
+    Interrupted = "Interrupted"
+
+
+class Blob(Struct, frozen=True, omit_defaults=True):
+    """A text that travels by digest (rulings 5): sha256 hex, size in bytes, and its last part (up to 2 KB; all of it when shorter)."""
+
+    digest: str
+    size: int
+    tail: str = ""
+
+
+class Task(Struct, frozen=True):
+    """What is to be done: a one-line title and the whole text."""
+
+    title: str
+    text: Blob
+
+
+# ── briefs ────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+class Part(Struct, frozen=True, omit_defaults=True):
+    """One piece of a brief: a literal `text`, or a `blob` put in by the handler, cut to its last `limit` bytes (0 = whole).
+
+    `quoted` marks words from outside, which are fenced as data.
+    """
+
+    text: str = ""
+    blob: Blob | None = None
+    limit: int = 0
+    quoted: bool = False
+
+
+class Brief(Struct, frozen=True):
+    """What an agent is told in one turn: parts, put together in order."""
+
+    parts: tuple[Part, ...]
+
+
+# ── what agents answer ────────────────────────────────────────────────────────────────────────────────────────────
+
+
+class Class(StrEnum):
+    """How a turn ended, as classified from structured signals first (the names of the failure corpus)."""
+
+    Ok = "ok"
+    Quota = "quota"
+    RateLimit = "rate_limit"
+    Overloaded = "overloaded"
+    Auth = "auth"
+    Billing = "billing"
+    ContextTooLong = "context_too_long"
+    Network = "network"
+    ServerError = "server_error"
+    Timeout = "timeout"
+    SessionNotFound = "session_not_found"
+    SessionInUse = "session_in_use"
+    ModelUnavailable = "model_unavailable"
+    Refused = "refused"
+    InvalidOutput = "invalid_output"
+    Crashed = "crashed"
+    ConfigError = "config_error"
+
+
+UNAVAILABLE = frozenset({Class.Quota, Class.Billing, Class.RateLimit, Class.Overloaded, Class.Auth})
+"""The classes that say "this agent cannot work now" rather than "it worked badly" (rulings 28)."""
+
+
+class Severity(StrEnum):
+    """How bad a finding is; only `major` and `blocker` block."""
+
+    Nit = "nit"
+    Minor = "minor"
+    Major = "major"
+    Blocker = "blocker"
+
+
+class Vote(StrEnum):
+    """A reviewer's verdict."""
+
+    Approve = "approve"
+    ApproveWithFindings = "approve_with_findings"
+    Reject = "reject"
+
+
+class Finding(Struct, frozen=True, omit_defaults=True):
+    """One thing a reviewer found. `id` is ours (`R<round>-<seat>-<n>`), empty until it is given."""
+
+    severity: Severity
+    why: str
+    file: str = ""
+    line: int = 0
+    check: str = ""
+    id: str = ""
+
+    @property
+    def blocks(self) -> bool:
+        """Whether the work may not go on to the gate with this finding open."""
+        return self.severity in {Severity.Major, Severity.Blocker}
+
+
+class Reviewed(Struct, frozen=True, tag=True):
+    """A reviewer's structured answer."""
+
+    vote: Vote
+    findings: tuple[Finding, ...] = ()
+
+
+class FixReport(Struct, frozen=True, tag=True):
+    """A fixer's word on each finding: ids addressed, and ids rejected with a checkable reason."""
+
+    addressed: tuple[str, ...] = ()
+    rejected: dict[str, str] = {}
+
+
+class CommitText(Struct, frozen=True, tag=True):
+    """A commit message that passed the format check."""
+
+    subject: str
+    body: str = ""
+
+
+class Claim(Struct, frozen=True, tag=True):
+    """An implementer's word on its own turn: `continue`, or `already_done` with evidence."""
+
+    word: str
+    evidence: str = ""
+
+
+Report = Reviewed | FixReport | CommitText | Claim
+
+
+class Outcome(Struct, frozen=True, omit_defaults=True, kw_only=True):
+    """What one turn came to. `reason` is one line of at most 160 characters; tokens and money are of this turn alone, None = unknown."""
+
+    kind: Class
+    reason: str = ""
+    answer: Blob | None = None
+    report: Report | None = None
+    session: str = ""
+    """The conversation id the CLI reported."""
+    reset_at: float | None = None
+    window: str = ""
+    retry_after_s: float | None = None
+    tokens: int | None = None
+    usd: float | None = None
+    exit_code: int | None = None
+    stopped_by: str = ""
+    took_s: float = 0.0
+    violated: bool = False
+    """A read-only seat changed its workspace: the answer is void."""
+
+
+class FailClass(StrEnum):
+    """How a call failed, as the handover record says it (fixer-chain section 2)."""
+
+    Quota = "quota"
+    Timeout = "timeout"
+    Other = "other"
+
+
+class Handover(Struct, frozen=True):
+    """One line of the record: who gave a seat to whom, at which node, and why (`reason` is one line, at most 160 characters)."""
+
+    at: float
+    node: str
+    seat: SeatKey
+    from_agent: AgentId
+    to_agent: AgentId
+    fail: FailClass
+    reason: str
+    signature: str = ""
+
+
+class QuotaLoss(Struct, frozen=True):
+    """A call that ended on a spent quota with nobody left to ask."""
+
+    at: float
+    node: str
+    seat: SeatKey
+    agent: AgentId
+    reset_at: float | None = None
+
+
+# ── what commands and git say ─────────────────────────────────────────────────────────────────────────────────────
+
+
+class Purpose(StrEnum):
+    """Why commands are run."""
+
+    Setup = "setup"
+    Preflight = "preflight"
+    Check = "check"
+    E2e = "e2e"
+    PreGate = "pre_gate"
+    Gate = "gate"
+
+
+class CommandResult(Struct, frozen=True, omit_defaults=True):
+    """How one command ended: its exit status (128+n for a signal), whether our time limit ended it, its output and seconds."""
+
+    command: str
+    code: int
+    output: Blob
+    timed_out: bool = False
+    took_s: float = 0.0
+
+    @property
+    def green(self) -> bool:
+        """Whether it passed."""
+        return self.code == 0 and not self.timed_out
+
+    @property
+    def ordinary(self) -> bool:
+        """Whether it failed as a test fails: not missing, not unrunnable, not timed out, and with something to read."""
+        return not self.timed_out and self.code not in {0, 126, 127} and self.output.size > 0
+
+
+class Change(Struct, frozen=True, omit_defaults=True):
+    """What stands on a branch compared with where it started. Equal trees mean no change."""
+
+    head: Commit
+    tree: Tree
+    commits: int = 0
+    files: int = 0
+    insertions: int = 0
+    deletions: int = 0
+    patch: Blob | None = None
+
+
+class Candidate(Struct, frozen=True, omit_defaults=True, kw_only=True):
+    """One implementer's work, known by its label."""
+
+    label: Label
+    seat: SeatKey
+    agent: AgentId
+    slot: SlotId
+    start: Commit
+    """Where its branch started: the base plus the repairs of recovery."""
+    start_tree: Tree
+    change: Change
+    turns: int = 0
+    claim: Claim | None = None
+    answer: Blob | None = None
+    checks: tuple[CommandResult, ...] = ()
+    failure: str = ""
+
+    @property
+    def changed(self) -> bool:
+        """Whether its tree differs from where it started."""
+        return self.change.tree != self.start_tree
+
+
+class Landing(Struct, frozen=True, omit_defaults=True):
+    """Where the work went: mode, branch or target, the commit, and the tip it replaced (empty for mode `branch`)."""
+
+    mode: str
+    branch: str
+    commit: Commit
+    replaced: Commit = Commit("")
+    note: str = ""
+
+
+class Failure(Struct, frozen=True, omit_defaults=True, kw_only=True):
+    """A terminal failure: what failed, where, and one line why."""
+
+    phase: PipelinePhase
+    role: str
+    kind: str
+    reason: str
+    node: str = ""
+    seat: SeatKey = SeatKey("")
+    signature: str = ""
+    detail: Blob | None = None
+    unavailable: bool = False
+    exhausted: str = ""
+    """The node whose chain was exhausted, if that is what failed."""
+    internal: bool = False
+    """Our own bug: never a dev-fix turn (rulings 7)."""
+
+
+class Question(Struct, frozen=True, omit_defaults=True):
+    """Something only a person can decide. `holds` = the run waits for the answer (rulings 29)."""
+
+    id: str
+    text: str
+    holds: bool
+    asked_at: float
+    how: str = ""
+    """The words that `answer` takes, for the reader."""
