@@ -25,7 +25,7 @@ check: lint types test ## everything that must be green: format, lint, floors, t
 lint: setup ## formatting, lint rules and the import floors
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
-	$(BIN)/lint-imports
+	$(BIN)/lint-imports --no-logo
 
 types: setup ## strict types of the sources and the tests
 	$(BIN)/mypy
