@@ -1,4 +1,4 @@
-"""The house stays small and says what its rooms are for (DESIGN sections 1 and 7)."""
+"""The house stays small and says what its rooms are for."""
 
 import ast
 from pathlib import Path
