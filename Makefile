@@ -35,6 +35,7 @@ types: setup ## strict types of the sources and the tests
 	@if command -v uv >/dev/null; then \
 		uv pip install --quiet --python $(BIN)/python --no-build-isolation --no-deps --editable .; \
 	else \
+		$(BIN)/python -m pip --version >/dev/null 2>&1 || $(BIN)/python -m ensurepip >/dev/null || exit 1; \
 		PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python -m pip install --quiet --no-index --no-build-isolation --no-deps --editable .; \
 	fi
 	@touch $@
