@@ -1,0 +1,260 @@
+"""Every mistake at once, each with file, line, and what to do."""
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from nightcrew.config import ConfigError, KindInfo, load, machine_file
+from nightcrew.config.agents import read_agents
+from nightcrew.config.mistakes import Complaint
+from nightcrew.config.readers import Reader, ids
+from nightcrew.config.table import TABLES
+from nightcrew.core.roster import Answers
+from nightcrew.errors import UserError
+
+KINDS = {
+    "claude": KindInfo((Answers.Edit, Answers.Text), money=True),
+    "command": KindInfo((Answers.Edit,), argv=True, model=False),
+}
+AGENT = '[[agents]]\nid = "opus"\nkind = "claude"\n'
+
+
+def wrong(tmp_path: Path, text: str, **overrides: str) -> list[str]:
+    """The lines said about this text as the repository's file."""
+    (tmp_path / "nightcrew.toml").write_text(text)
+    words = {key.replace("__", "."): value for key, value in overrides.items()}
+    try:
+        load(tmp_path, config_home=tmp_path / "none", kinds=KINDS, overrides=words)
+    except ConfigError as error:
+        return str(error).splitlines()
+    return []
+
+
+MISTAKES = [
+    ("[verfy]\n", '1: verfy: unknown table or key (did you mean "verify"?)'),
+    ("gate = 'x'\n", "1: gate: unknown table or key (it belongs in [verify])"),
+    ("[verify]\ngaet = 'x'\n", '2: verify.gaet: unknown key (did you mean "gate"?)'),
+    ("[pipeline]\nmode = 'x'\n", "2: pipeline.mode: unknown key (it belongs in [land] or [sandbox])"),
+    ("verify = 3\n", "1: verify: 3 is not a table ([verify])"),
+    ("[verify]\ngate = 3\n", "2: verify.gate: 3 is not a command or a list of them"),
+    ("[verify]\ngate = ['x',\n3]\n", "3: verify.gate: 3 is not a command"),
+    ("[verify]\ngate = ' '\n", '2: verify.gate: " " is not a command'),
+    (
+        "[verify]\ntimeout = '30 min'\n",
+        '2: verify.timeout: "30 min" is not a span of time (such as "90s", "30m", "8h" or a number of seconds)',
+    ),
+    (
+        "[verify]\ntimeout = '0s'\n",
+        '2: verify.timeout: "0s" is not above zero (such as "90s", "30m", "8h" or a number of seconds)',
+    ),
+    ("[verify]\nbase = 'gren'\n", '2: verify.base: "gren" is not one of any, green (did you mean "green"?)'),
+    (
+        "[verify]\ncopy = ['../.env']\n",
+        '2: verify.copy: "../.env" leaves the repository: a path below its top is wanted',
+    ),
+    (
+        "[verify]\nwritable = 'cache'\n",
+        '2: verify.writable: "cache" is not absolute: a path that begins with / or ~/ is wanted',
+    ),
+    ("[verify]\nenv = ['A=1']\n", '2: verify.env: "A=1" is not the name of a variable'),
+    ("[land]\nmode = 'pr'\n", "2: land.mode: pull requests are not in this version (one of branch, local, push)"),
+    ("[land]\napprove = true\n", "2: land.approve: pull requests are not in this version"),
+    ("[land]\ntarget = ''\n", '2: land.target: "" is not a text'),
+    (
+        "[pipeline]\nimplementers = 3\n",
+        "2: pipeline.implementers: 3 is too many: implementers that compete are not in this version (at most 1)",
+    ),
+    (
+        "[pipeline]\nreviewers = 2\n",
+        "2: pipeline.reviewers: 2 is too many: a panel of reviewers is not in this version (at most 1)",
+    ),
+    ("[pipeline]\njudges = 3\n", "2: pipeline.judges: judging is not in this version"),
+    ("[pipeline]\nplan = 1\n", "2: pipeline.plan: 1 is not true or false"),
+    ("[pipeline]\niterations = true\n", "2: pipeline.iterations: true is not a whole number"),
+    ("[review]\nincomplete = 'warn'\n", "1: review: a policy for panels is not in this version"),
+    ("[recovery]\nceiling = -1\n", "2: recovery.ceiling: -1 is too small (0 or more)"),
+    (
+        "[recovery]\npause = '1h'\n",
+        (
+            "2: recovery.pause (3600 s) is longer than recovery.pause_max (900 s)"
+            " (the first pause cannot be longer than the longest)"
+        ),
+    ),
+    ("[limits]\nusd = -2\n", '2: limits.usd: -2 is negative ("none" lifts it)'),
+    ("[limits]\nusd = 0\n", '2: limits.usd: 0 would forbid everything (a number above 0, or "none" to lift it)'),
+    ("[limits]\nusd = nan\n", '2: limits.usd: nan is not a number ("none" lifts it)'),
+    (
+        "[limits]\nidle = 'none'\n",
+        '2: limits.idle: "none" is not a span of time (such as "90s", "30m", "8h" or a number of seconds)',
+    ),
+    ("[machine]\nmax_turns = 2\n", "1: machine: belongs in the machine's file, not in the repository's"),
+    (
+        "[notify]\ncommand = 'beep'\n",
+        '2: notify.command: "beep" is not a program with its arguments (such as ["program", "--flag"])',
+    ),
+    ("agents = []\n", "1: agents: no agent is named ([[agents]])"),
+    (
+        "[[agents]]\nid = 'x'\nkind = 'codex'\n",
+        '3: agents: "x": kind: "codex" is not in this version and comes later (one of claude, command)',
+    ),
+    (
+        "[[agents]]\nid = 'x'\nkind = 'cluade'\n",
+        '3: agents: "x": kind: "cluade" is not one of claude, command (did you mean "claude"?)',
+    ),
+    (AGENT + "modle = 'm'\n", '4: agents: "opus": unknown key "modle" (did you mean "model"?)'),
+    (AGENT + "price = -1\n", '4: agents: "opus": price: -1 is negative'),
+    (
+        AGENT + "answers = ['structured']\n",
+        '4: agents: "opus": answers: the kind "claude" cannot answer with structured (it can edit, text)',
+    ),
+    (
+        AGENT + "command = ['x']\n",
+        '4: agents: "opus": command: the kind "claude" brings its own program (leave it out)',
+    ),
+    (
+        AGENT + "[agents.env]\nX = 3\n",
+        (
+            '5: agents: "opus": env: X has no value that can be used'
+            ' (a text, { env = "NAME" } or { command = "pass show x" })'
+        ),
+    ),
+    (AGENT + AGENT, '5: agents: "opus": the id "opus" is taken (two entries need two ids)'),
+    ("[[agents]]\nkind = 'claude'\n", '1: agents: an agent has no id (id = "a-name")'),
+    (
+        "[[agents]]\nid = 'r'\nkind = 'command'\n",
+        '1: agents: "r": the kind "command" needs a command (command = ["program", "--flag"])',
+    ),
+    (
+        "[[agents]]\nid = 'r'\nkind = 'command'\ncommand = ['x']\nmodel = 'm'\n",
+        '5: agents: "r": model: the kind "command" takes no model (leave it out)',
+    ),
+    (
+        AGENT + "[roles]\nfixer = []\n",
+        "5: roles.fixer: the chain is empty (name at least one agent, or leave the role out)",
+    ),
+    (AGENT + "[roles]\nfixr = 'opus'\n", '5: roles.fixr: unknown key (did you mean "fixer"?)'),
+    (
+        AGENT + "[roles]\nreviewer = 'opus'\n",
+        '5: roles.reviewer: "opus" cannot answer with structured, which this role needs (it answers with edit, text)',
+    ),
+]
+
+
+@pytest.mark.parametrize(("text", "line"), MISTAKES)
+def test_a_mistake_is_one_line_with_its_place(tmp_path: Path, text: str, line: str) -> None:
+    """File, line, what, what to do; and nothing else is said."""
+    assert wrong(tmp_path, text) == [f"nightcrew.toml:{line}"]
+
+
+def test_an_unknown_id_in_a_chain_is_refused_with_file_and_line(tmp_path: Path) -> None:
+    """F17: the line is that of the id itself, and the nearest agent is suggested."""
+    text = AGENT + '[roles]\nfixer = [\n  "opus",\n  "opsu",\n]\n'
+    assert wrong(tmp_path, text) == ['nightcrew.toml:7: roles.fixer: unknown agent "opsu" (did you mean "opus"?)']
+
+
+def test_all_mistakes_of_all_layers_come_at_once_in_order(tmp_path: Path) -> None:
+    """Nobody mends a file one mistake a run: machine, repository and command line, each by line."""
+    machine = machine_file(tmp_path / "m")
+    machine.parent.mkdir(parents=True)
+    machine.write_text('[limits]\nturns = 0\n[verify]\nbase = "x"\n')
+    (tmp_path / "nightcrew.toml").write_text(AGENT + '[roles]\nfixer = "x"\n[verify]\nbase = 1\n[zzz]\n')
+    with pytest.raises(UserError) as caught:
+        load(tmp_path, config_home=tmp_path / "m", kinds=KINDS, overrides={"limits.usd": "x", "limit.usd": "3"})
+    error = caught.value
+    assert isinstance(error, ConfigError)
+    assert [(m.file == str(machine), m.line) for m in error.mistakes[:2]] == [(True, 2), (True, 4)]
+    assert [(m.file, m.line) for m in error.mistakes[2:5]] == [("nightcrew.toml", n) for n in (5, 7, 8)]
+    assert [str(m) for m in error.mistakes[5:]] == [
+        'command line: limits.usd: "x" is not a number ("none" lifts it)',
+        'command line: unknown setting "limit.usd" (did you mean "limits.usd"?)',
+    ]
+    assert len(str(error).splitlines()) == len(error.mistakes)
+
+
+@pytest.mark.parametrize(
+    ("raw", "line"),
+    [
+        (b"[verify]\ngate = x\n", "2: not valid TOML: invalid value"),
+        (b"[verify]\n\ngate = [\n", "3: not valid TOML: invalid value"),
+        (b"a = 1\na = 2\n", "2: not valid TOML: cannot overwrite a value"),
+        (b"[verify]\ngate = '\xff'\n", "2: is not UTF-8 text"),
+    ],
+)
+def test_a_file_that_cannot_be_read_says_where(tmp_path: Path, raw: bytes, line: str) -> None:
+    """Python's own words on broken TOML, with the line; bad bytes by the line they stand on."""
+    (tmp_path / "nightcrew.toml").write_bytes(raw)
+    with pytest.raises(ConfigError) as caught:
+        load(tmp_path, config_home=tmp_path, kinds=KINDS)
+    assert str(caught.value) == f"nightcrew.toml:{line}"
+
+
+def test_a_folder_in_place_of_the_file_is_one_line(tmp_path: Path) -> None:
+    """What cannot be opened is a mistake, not a crash."""
+    (tmp_path / "nightcrew.toml").mkdir()
+    with pytest.raises(ConfigError, match=r"^nightcrew.toml: cannot be read: Is a directory$"):
+        load(tmp_path, config_home=tmp_path, kinds=KINDS)
+
+
+def test_a_broken_file_makes_no_false_mistakes_in_the_other(tmp_path: Path) -> None:
+    """Agents that only the broken file names are not called unknown; what is wrong by itself is still said."""
+    (tmp_path / "nightcrew").mkdir()
+    (tmp_path / "nightcrew/config.toml").write_text("[[agents]\n")
+    (tmp_path / "nightcrew.toml").write_text('[roles]\nfixer = "opus"\n[limits]\nusd = -1\n')
+    with pytest.raises(ConfigError) as caught:
+        load(tmp_path, config_home=tmp_path, kinds=KINDS)
+    assert [mistake.line for mistake in caught.value.mistakes] == [1, 4]
+
+
+def test_an_agent_with_a_mistake_is_still_known_to_the_roles(tmp_path: Path) -> None:
+    """One mistake is said once: a chain that names a broken entry is not wrong too."""
+    said = wrong(tmp_path, AGENT + 'price = "x"\n[roles]\nfixer = "opus"\n')
+    assert said == ['nightcrew.toml:4: agents: "opus": price: "x" is not a number']
+
+
+def test_an_agent_whose_kind_is_wrong_is_not_called_unable_too(tmp_path: Path) -> None:
+    """What an entry of an unknown kind could answer is unknown, so the roles say nothing of it."""
+    said = wrong(tmp_path, '[[agents]]\nid = "x"\nkind = "codex"\n[roles]\nreviewer = "x"\n')
+    assert len(said) == 1
+
+
+def test_a_secret_never_stands_in_a_message(tmp_path: Path) -> None:
+    """Law 14: values of an agent's environment are not shown, however wrong they are."""
+    said = wrong(tmp_path, AGENT + 'env = { A = ["hunter2"], B = { value = "hunter2" }, C = { env = "hunter2!" } }\n')
+    assert len(said) == 3
+    assert "hunter2" not in "".join(said)
+
+
+SCALARS = st.one_of(
+    st.none(), st.booleans(), st.integers(), st.floats(), st.text(max_size=8), st.sampled_from(["none", "1h", "off"])
+)
+DATA = st.recursive(
+    SCALARS,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=6), inner, max_size=3),
+    max_leaves=6,
+)
+
+
+@given(data=DATA)
+def test_no_value_of_any_shape_crashes_a_reader(data: object) -> None:
+    """Whatever stands behind a key, the reader either takes it or complains in one line."""
+
+    def entry(value: object, said: list[Complaint]) -> object:
+        return read_agents([value], KINDS, said)
+
+    readers: list[Reader] = [setting.read for table in TABLES.values() for setting in table.values()]
+    for read in (*readers, ids, entry):
+        said = list[Complaint]()
+        read(data, said)
+        assert all(len(str(complaint).splitlines()) == 1 for complaint in said)
+
+
+@pytest.mark.parametrize(
+    ("words", "seconds"), [("90s", 90.0), ("30m", 1800.0), ("1h30m", 5400.0), ("2d", 172800.0), ("1.5h", 5400.0)]
+)
+def test_spans_of_time_read_as_people_write_them(tmp_path: Path, words: str, seconds: float) -> None:
+    """A number is seconds; units add up."""
+    for value in (f'"{words}"', str(seconds), str(int(seconds))):
+        (tmp_path / "nightcrew.toml").write_text(f"[limits]\nturn = {value}\n")
+        assert load(tmp_path, config_home=tmp_path, kinds=KINDS).limits.turn_s == seconds
