@@ -1,0 +1,72 @@
+"""Any program as an agent."""
+
+from pathlib import Path
+
+import pytest
+
+from nightcrew.agents import command
+from nightcrew.agents.base import Turn
+from nightcrew.core.work import Class
+from unit.agents.ends import End
+
+
+def turn(*argv: str, session: str = "", resume: str = "") -> Turn:
+    """A turn of that argv."""
+    prompt, cwd = Path("/t/prompt"), Path("/slot")
+    return Turn(
+        program="/bin/tool", prompt_file=prompt, cwd=cwd, command=argv, label="A", session=session, resume=resume
+    )
+
+
+def test_placeholders_are_filled_and_other_braces_stay() -> None:
+    """The four placeholders are replaced wherever they stand; the prompt also comes on standard input."""
+    argv = ("tool", "--in={prompt_file}", "{cwd}/{label}", "{session}", "${HOME} {x}")
+    launch = command.command(turn(*argv, session="s1"))
+    assert launch.argv == ("/bin/tool", "--in=/t/prompt", "/slot/A", "s1", "${HOME} {x}")
+    assert launch.stdin == Path("/t/prompt")
+
+
+def test_a_continued_session_is_the_one_that_is_named() -> None:
+    """{session} is the conversation to go on with, when there is one."""
+    assert command.command(turn("tool", "{session}", session="new", resume="old")).argv[1] == "old"
+
+
+def test_exit_zero_is_an_answer_even_without_a_word() -> None:
+    """Such a program answers by its edits: silence and status 0 are good; what it printed is the answer."""
+    assert command.judge(turn("tool"), End(), b"", b"", 0.0, "").answer == ""
+    found = command.judge(turn("tool"), End(), b"fixed 3 errors, 429 left, rate limit exceeded\n\xff", b"", 0.0, "")
+    assert (found.kind, found.answer) == (
+        Class.Ok,
+        "fixed 3 errors, 429 left, rate limit exceeded\n\N{REPLACEMENT CHARACTER}",
+    )
+
+
+@pytest.mark.parametrize(
+    ("end", "kind"),
+    [
+        (End(1), Class.Crashed),
+        (End(127), Class.ConfigError),
+        (End(126), Class.ConfigError),
+        (End(None, 9), Class.Crashed),
+        (End(None, 15, "total"), Class.Timeout),
+        (End(0, None, "idle"), Class.Timeout),
+    ],
+)
+def test_other_ends_are_failures(end: End, kind: Class) -> None:
+    """A status, a signal or a limit of ours is never an answer, even if something was printed or it then left with 0."""
+    found = command.judge(turn("tool"), end, b"some words\n", b"", 0.0, "")
+    assert (found.kind, found.answer) == (kind, None)
+
+
+def test_words_of_failure_do_not_decide() -> None:
+    """A program of which nothing is known is not searched for phrases: status 1 is a crash, whatever it says."""
+    found = command.judge(turn("tool"), End(1), b"", b"rate limit exceeded, try again at 9am\n", 0.0, "")
+    assert (found.kind, found.reset_at) == (Class.Crashed, None)
+    assert found.reason == "exit status 1: rate limit exceeded, try again at 9am"
+
+
+def test_progress_is_what_it_prints() -> None:
+    """A line is shown as it is, cut; it never ends a turn."""
+    signals = command.read("building " + "x" * 200)
+    assert len(signals.activity) == 80
+    assert not signals.ended
