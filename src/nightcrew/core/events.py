@@ -197,15 +197,15 @@ class WorkCollected(Answer, frozen=True, tag=True):
 
 
 class BaseSynced(Answer, frozen=True, tag=True):
-    """How the work stands to the target's tip: `same`, `rebased`, `conflict` (in `paths`), `landed` already, `undone`, or `foreign` commits on our branch."""
+    """How the work stands to the target's tip: `same`, `rebased`, `conflict` (in `paths`), `landed` already, or `undone`."""
 
     state: str
     tip: Commit
+    tip_tree: Tree
     head: Commit
     tree: Tree
     paths: tuple[str, ...] = ()
     note: str = ""
-    detail: Blob | None = None
 
 
 class CommitMade(Answer, frozen=True, tag=True):

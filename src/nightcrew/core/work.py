@@ -297,6 +297,8 @@ class Failure(Struct, frozen=True, omit_defaults=True, kw_only=True):
     unavailable: bool = False
     exhausted: str = ""
     """The node whose chain was exhausted, if that is what failed."""
+    asked: tuple[AgentId, ...] = ()
+    """Whom the exhausted call had asked."""
     internal: bool = False
     """Our own bug: never a dev-fix turn (rulings 7)."""
 

@@ -1,0 +1,327 @@
+"""Asking a chain: when a call advances, who is asked next, what is a handover (`fixer-chain.md` sections 2 and 3).
+
+Theory of operation. A phase says what it wants asked (`Wish`); `ask` gives the effect that is due for it and `answered`
+what an answer means. Between two answers the position stands in `RunState.calls`. One `StartTurn` asks one agent. A walk
+goes forward only; an agent that the ledger knows to be cooling answers `AgentCooling` without a process and is passed
+over; its handover is recorded when the next agent really begins. When every entry left is cooling the call sleeps.
+"""
+
+import re
+from collections.abc import Callable, Iterable
+from typing import NamedTuple
+
+from msgspec import structs
+
+from nightcrew.core.brief import json_answer
+from nightcrew.core.effects import Effect, StartTurn, Timer
+from nightcrew.core.events import AgentCooling, EffectAnswer, HandedOver, TimerFired, TurnEnded, TurnLost
+from nightcrew.core.ids import AgentId, Label, SeatKey, SlotId, fraction
+from nightcrew.core.roster import AgentRole, Answers
+from nightcrew.core.seats import forget, has_session, sat_down, seat_for, took_turn
+from nightcrew.core.state import Call, RunState, key_for, line, without
+from nightcrew.core.work import UNAVAILABLE, Brief, Class, FailClass, Failure, Handover, Outcome, Part, QuotaLoss
+
+PASSING = frozenset({Class.RateLimit, Class.Overloaded, Class.Network, Class.ServerError})
+"""Faults that pass: the same agent is asked again after a pause."""
+ONCE_MORE = frozenset({Class.Crashed, Class.InvalidOutput})
+"""Faults that are forgiven once."""
+COLD = frozenset({Class.SessionNotFound, Class.SessionInUse, Class.ContextTooLong})
+"""Faults of the conversation, not of the agent: once more in a fresh one."""
+ROSTER_NODES = frozenset({"implement", "judge", "review"})
+"""Nodes whose walk stops when two neighbours fail alike: a fault of the prompt must not burn the roster."""
+LOST_IN_A_ROW = 3
+_REASK = "Your last answer did not end with a JSON object of the asked shape. Give it now, from what you know already."
+
+
+class Wish(NamedTuple):
+    """What a phase wants asked: `brief(memory)` gives the prompt for an agent that remembers, or for one that does not."""
+
+    node: str
+    seat: SeatKey
+    role: AgentRole
+    entries: tuple[tuple[AgentId, SeatKey], ...]
+    slot: SlotId
+    answers: Answers
+    reads: str
+    brief: Callable[[bool], Brief]
+    shape: str = ""
+    """The JSON shape a structured answer must have."""
+    label: Label = Label("")
+    read_only: bool = False
+    before: tuple[AgentId, ...] = ()
+    """The chain's entries before the sticky start, which this call does not ask."""
+
+
+class Good(NamedTuple):
+    """A usable answer, from the agent that now sits in `seat`."""
+
+    outcome: Outcome
+    agent: AgentId
+    seat: SeatKey
+
+
+class Bad(NamedTuple):
+    """The chain is exhausted; it is reported as one failed agent would be."""
+
+    failure: Failure
+
+
+Verdict = Good | Bad | None
+"""None: the call goes on."""
+
+
+def output_advances(outcome: Outcome, tries: int, again: int, cold: int, retries: int) -> bool:
+    """Whether this outcome passes the seat on to the next entry, given the second chances already spent."""
+    if outcome.kind is Class.Ok:
+        return False
+    if outcome.kind in PASSING:
+        return tries >= retries
+    if outcome.kind in ONCE_MORE:
+        return again >= (2 if outcome.answer is not None else 1)
+    if outcome.kind in COLD:
+        return cold >= 1
+    return True
+
+
+def signature_of(reason: str) -> str:
+    """A reason with what varies folded away: lower case, digits, paths; at most 120 characters."""
+    text = re.sub(r"(?:[a-z]:)?[~.]?(?:/[^\s/:'\"]+)+", "<path>", line(reason, 400).lower())
+    return re.sub(r"\d+", "0", text)[:120]
+
+
+def failure_of(outcome: Outcome) -> tuple[FailClass, str]:
+    """How a call failed and one short line why, for the handover record."""
+    reason = line(outcome.reason) or str(outcome.kind)
+    match outcome.kind:
+        case Class.Quota:
+            return FailClass.Quota, reason
+        case Class.Timeout:
+            return FailClass.Timeout, reason
+        case _:
+            return FailClass.Other, reason
+
+
+def walk(
+    state: RunState, role: AgentRole, seat: SeatKey, nodes: Iterable[str]
+) -> tuple[tuple[tuple[AgentId, SeatKey], ...], tuple[AgentId, ...]]:
+    """The entries of a role's chain for one seat, from its sticky start, and the ids before that start.
+
+    Sticky: whoever took this seat over last on one of `nodes`, since the chain was last reset, goes on sitting there.
+    """
+    chain = state.started.roles.chain(role)
+    start = sticky_start(chain, (h for h in counted(state, str(role)) if h.seat == seat), nodes)
+    return tuple((agent, seat) for agent in chain[start:]), chain[:start]
+
+
+def counted(state: RunState, chain: str) -> tuple[Handover, ...]:
+    """The handovers since `chain` was last reset by recovery."""
+    return state.handovers[state.resets.get(chain, 0) :]
+
+
+def sticky_start(chain: tuple[AgentId, ...], handovers: Iterable[Handover], nodes: Iterable[str]) -> int:
+    """The position of `to_agent` of the last of those handovers on `nodes` that is on the chain; else 0."""
+    on = frozenset(nodes)
+    hits = [h.to_agent for h in handovers if h.node in on and h.to_agent in chain]
+    return chain.index(hits[-1]) if hits else 0
+
+
+def ask(state: RunState, wish: Wish) -> tuple[Effect, ...]:
+    """What is due for this wish: a turn, a pause before it, or nothing while a handover waits to be recorded."""
+    call = _call(state, wish)
+    if call.failed is not None:
+        return ()
+    if call.wait_until:
+        key = key_for(state, Timer, wish.node, wish.seat)
+        agents = tuple(agent for agent, _ in call.entries) if call.sleeping else ()
+        why = f"waiting for {', '.join(agents)}" if agents else f"pause before asking {call.entries[call.at][0]} again"
+        span = max(0.0, call.wait_until - state.at)
+        return (Timer(key=key, node=wish.node, seat=wish.seat, fire_at=call.wait_until, span_s=span, why=why, agents=agents),)
+    return (_turn(state, wish, call),)
+
+
+def _turn(state: RunState, wish: Wish, call: Call) -> StartTurn:
+    agent, seat_key = call.entries[call.at]
+    seat = seat_for(state, seat_key, agent)
+    memory = has_session(seat, wish.slot)
+    limit = state.started.limits.turn_s
+    reask = call.reasked > 0 and memory and bool(wish.shape)
+    return StartTurn(
+        key=key_for(state, StartTurn, wish.node, seat_key),
+        node=wish.node,
+        seat=seat_key,
+        role=wish.role,
+        agent=agent,
+        slot=wish.slot,
+        brief=Brief((Part(text=_REASK), Part(text=json_answer(wish.shape)))) if reask else wish.brief(memory),
+        answers=wish.answers,
+        reads=wish.reads,
+        label=wish.label,
+        session="" if memory else seat.minted,
+        resume=seat.reported if memory else "",
+        read_only=wish.read_only,
+        total_s=max(min(120.0, limit), limit / 4) if reask else limit,
+    )
+
+
+def answered(state: RunState, wish: Wish, effect: Effect, event: EffectAnswer) -> tuple[RunState, Verdict]:
+    """What an answer means for this wish's call, and the verdict if it is over."""
+    call = _call(state, wish)
+    match event:
+        case TurnEnded(outcome=outcome) if isinstance(effect, StartTurn):
+            state = _seated(state, effect, outcome)
+            return _ended(state, wish, call, outcome)
+        case TurnLost():
+            if call.lost + 1 < LOST_IN_A_ROW:
+                return _keep(state, structs.replace(call, lost=call.lost + 1)), None
+            lost = Outcome(kind=Class.Crashed, reason="the turn vanished three times in a row")
+            return _ended(state, wish, structs.replace(call, reasked=1), lost)
+        case AgentCooling(agent=agent, until=until):
+            state = structs.replace(state, cooling={**state.cooling, agent: until})
+            return _cooled(state, wish, call)
+        case TimerFired():
+            first = call.first if call.sleeping else call.at
+            return _keep(state, structs.replace(call, at=first, wait_until=0.0, sleeping=False)), None
+        case _:
+            return state, None
+
+
+def _seated(state: RunState, effect: StartTurn, outcome: Outcome) -> RunState:
+    seat = seat_for(state, effect.seat, effect.agent)
+    state = sat_down(state, seat)
+    if outcome.kind in COLD or (outcome.kind is not Class.Ok and not outcome.session):
+        return state
+    return took_turn(state, effect.seat, outcome, effect.slot)
+
+
+def _ended(state: RunState, wish: Wish, call: Call, outcome: Outcome) -> tuple[RunState, Verdict]:
+    agent, seat = call.entries[call.at]
+    if outcome.kind is Class.Ok and wish.shape and outcome.report is None:
+        outcome = structs.replace(outcome, kind=Class.InvalidOutput, reason="no answer in the asked shape")
+    if outcome.kind is Class.Ok:
+        return _close(state, wish), Good(outcome, agent, seat)
+    if outcome.kind is Class.Quota and outcome.reset_at:
+        state = structs.replace(state, cooling={**state.cooling, agent: outcome.reset_at})
+    retries = state.settings.pipeline.retries
+    if not output_advances(outcome, call.tries, call.reasked, call.cold, retries):
+        return _again(state, call, outcome), None
+    alike = wish.node in ROSTER_NODES and _signature(outcome) != "" and _signature(outcome) == call.before
+    if call.at + 1 < len(call.entries) and not alike:
+        return _keep(state, structs.replace(call, failed=outcome)), None
+    return _exhausted(state, wish, call, outcome)
+
+
+def _again(state: RunState, call: Call, outcome: Outcome) -> RunState:
+    if outcome.kind in COLD:
+        return _keep(forget(state, call.entries[call.at][1]), structs.replace(call, cold=call.cold + 1))
+    if outcome.kind in ONCE_MORE:
+        return _keep(state, structs.replace(call, reasked=call.reasked + 1))
+    pause = min(300.0, 5.0 * 4**call.tries) * (1 + 0.2 * fraction(f"{state.started.run}/{call.node}/{call.seat}/{state.seq}"))
+    pause = max(pause, outcome.retry_after_s or 0.0)
+    return _keep(state, structs.replace(call, tries=call.tries + 1, wait_until=state.at + pause))
+
+
+def _cooled(state: RunState, wish: Wish, call: Call) -> tuple[RunState, Verdict]:
+    if call.at + 1 < len(call.entries):
+        return _keep(state, structs.replace(call, at=call.at + 1, tries=0)), None
+    free_before = [agent for agent in wish.before if state.cooling.get(agent, 0.0) <= state.at]
+    if free_before:
+        reason = f"{call.entries[call.at][0]} cools down and only {', '.join(free_before)} is free"
+        return _exhausted(state, wish, call, Outcome(kind=Class.Quota, reason=reason))
+    until = min(state.cooling.get(agent, state.at) for agent, _ in call.entries[call.first :])
+    return _keep(state, structs.replace(call, wait_until=max(until, state.at), sleeping=True)), None
+
+
+def _exhausted(state: RunState, wish: Wish, call: Call, outcome: Outcome) -> tuple[RunState, Verdict]:
+    agent, seat = call.entries[call.at]
+    if outcome.kind is Class.Quota:
+        loss = QuotaLoss(state.at, wish.node, seat, agent, outcome.reset_at)
+        state = structs.replace(state, quota_losses=(*state.quota_losses, loss))
+    _, reason = failure_of(outcome)
+    failure = Failure(
+        phase=state.phase,
+        role=str(wish.role),
+        kind=str(outcome.kind),
+        reason=reason,
+        node=wish.node,
+        seat=seat,
+        signature=signature_of(reason),
+        detail=outcome.answer,
+        unavailable=outcome.kind in UNAVAILABLE,
+        exhausted=str(wish.role),
+        asked=tuple(agent for agent, _ in call.entries[: call.at + 1]),
+    )
+    return _close(state, wish), Bad(failure)
+
+
+# ── handovers ─────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def due(state: RunState) -> HandedOver | None:
+    """The handover that waits to be recorded, if any: a failed entry's, or one passed over as cooling."""
+    for call in state.calls.values():
+        if call.failed is not None:
+            return _handover(state, call, call.at, call.failed)
+        if call.first < call.at and _begun(state, call):
+            agent = call.entries[call.first][0]
+            until = state.cooling.get(agent, state.at)
+            return _handover(state, call, call.first, Outcome(kind=Class.Quota, reason=f"cools down until {until:.0f}"))
+    return None
+
+
+def handed_over(state: RunState, handover: Handover) -> RunState:
+    """The run after a handover was recorded: the call moves on, the record is the memory."""
+    state = structs.replace(state, handovers=(*state.handovers, handover))
+    for call in state.calls.values():
+        if call.node != handover.node:
+            continue
+        if call.failed is not None and call.entries[call.at][0] == handover.from_agent:
+            moved = structs.replace(
+                call, at=call.at + 1, first=call.at + 1, failed=None, tries=0, reasked=0, cold=0, lost=0,
+                before=_signature(call.failed),
+            )  # fmt: skip
+            return _keep(state, moved)
+        if call.first < call.at and call.entries[call.first][0] == handover.from_agent:
+            return _keep(state, structs.replace(call, first=call.first + 1))
+    return state
+
+
+def _handover(state: RunState, call: Call, index: int, outcome: Outcome) -> HandedOver:
+    fail, reason = failure_of(outcome)
+    return HandedOver(
+        handover=Handover(
+            at=state.at,
+            node=call.node,
+            seat=call.entries[index + 1][1],
+            from_agent=call.entries[index][0],
+            to_agent=call.entries[index + 1][0],
+            fail=fail,
+            reason=reason,
+            signature=_signature(outcome),
+        )
+    )
+
+
+def _begun(state: RunState, call: Call) -> bool:
+    agent = call.entries[call.at][0]
+    return any(
+        o.begun and isinstance(o.effect, StartTurn) and o.effect.node == call.node and o.effect.agent == agent
+        for o in state.open.values()
+    )
+
+
+def _signature(outcome: Outcome) -> str:
+    fail, reason = failure_of(outcome)
+    return signature_of(reason) if fail is FailClass.Other else ""
+
+
+def _call(state: RunState, wish: Wish) -> Call:
+    known = state.calls.get(f"{wish.node}/{wish.seat}")
+    return known or Call(node=wish.node, seat=wish.seat, role=wish.role, entries=wish.entries)
+
+
+def _keep(state: RunState, call: Call) -> RunState:
+    return structs.replace(state, calls={**state.calls, f"{call.node}/{call.seat}": call})
+
+
+def _close(state: RunState, wish: Wish) -> RunState:
+    return structs.replace(state, calls=without(state.calls, f"{wish.node}/{wish.seat}"))

@@ -1,0 +1,213 @@
+"""Development: every implementer in a lane of its own; a turn, its work collected, its checks. "Done" is a diff, never a sentence."""
+
+from msgspec import structs
+
+from nightcrew.core import brief as b
+from nightcrew.core import chain, reading, rooms
+from nightcrew.core.effects import CollectWork, Effect, RunCommands
+from nightcrew.core.events import CommandsEnded, EffectAnswer, WorkCollected
+from nightcrew.core.ids import AgentId, Label
+from nightcrew.core.roster import AgentRole, Answers
+from nightcrew.core.state import Lane, RunState, agent_of
+from nightcrew.core.trouble import fail, leave
+from nightcrew.core.work import Blob, Brief, Candidate, Change, Claim, Failure, Outcome, PipelinePhase, Purpose
+
+NODE = "implement"
+LABELS = (Label("A"),)
+SHAPE = '{"word": "done" | "continue" | "already_done", "evidence": "…"}'
+
+
+def wants(state: RunState) -> tuple[Effect, ...]:
+    """What each lane needs next."""
+    effects: list[Effect] = []
+    for label in LABELS:
+        at = _lane(state, label)
+        missing = rooms.author(state, label) if at.step != "done" else ()
+        effects += missing or _wants(state, at)
+    return tuple(effects)
+
+
+def _wants(state: RunState, at: Lane) -> tuple[Effect, ...]:
+    match at.step:
+        case "ask":
+            return chain.ask(state, wish(state, at.label))
+        case "collect":
+            return (rooms.collect(state, NODE, at.label, f"work of {at.label}, turn {at.turns}"),)
+        case "check":
+            return (rooms.commands(state, Purpose.Check, rooms.impl_seat(at.label), state.settings.verify.check),)
+        case _:
+            return ()
+
+
+def arrived(state: RunState) -> RunState:
+    """Go on when every lane is done: a viable candidate, a claim that nothing is left to do, or a failure."""
+    lanes = [_lane(state, label) for label in LABELS]
+    if any(at.step != "done" for at in lanes):
+        return state
+    if any(_viable(state, at.label) for at in lanes):
+        return leave(state, PipelinePhase.Judging)
+    if all(_already(state, at.label) for at in lanes):
+        return leave(state, PipelinePhase.Finalizing, already="already done")
+    return fail(state, _failure(state, lanes))
+
+
+def answered(state: RunState, effect: Effect, event: EffectAnswer) -> RunState:
+    """What an answer means for the lane it belongs to."""
+    label = next((la for la in LABELS if rooms.impl_seat(la) == effect.seat), None)
+    if label is None:
+        return state
+    at = _lane(state, label)
+    match event:
+        case WorkCollected() if isinstance(effect, CollectWork):
+            return _collected(state, at, event)
+        case CommandsEnded() if isinstance(effect, RunCommands):
+            candidate = structs.replace(state.candidates[label], checks=event.results)
+            return _keep(rooms.with_candidate(state, candidate), structs.replace(at, step="done"))
+    state, verdict = chain.answered(state, wish(state, label), effect, event)
+    match verdict:
+        case chain.Good(outcome, agent):
+            return _told(state, at, outcome, agent)
+        case chain.Bad(failure):
+            return _keep(state, structs.replace(at, step="collect", failure=failure, turns=at.turns + 1))
+        case None:
+            return state
+
+
+def afresh(state: RunState) -> RunState:
+    """All lanes from their first turn (recovery level 2)."""
+    return structs.replace(state, lanes={}, candidates={}, winner=Label(""))
+
+
+def again(state: RunState) -> RunState:
+    """The lanes that came to nothing ask once more (recovery level 1)."""
+    lanes = {label: structs.replace(at, step="ask", failure=None) for label, at in state.lanes.items()}
+    return structs.replace(state, lanes=lanes)
+
+
+def read(text: str) -> Claim | None:
+    """An implementer's closing word, if it gave one."""
+    claim = reading.last_fitting(text, Claim)
+    return claim if claim is not None and claim.word in {"done", "continue", "already_done"} else None
+
+
+def wish(state: RunState, label: Label) -> chain.Wish:
+    """One implementer's turn."""
+    seat = rooms.impl_seat(label)
+    entries, before = chain.walk(state, AgentRole.Developer, seat, (NODE,))
+    return chain.Wish(
+        node=NODE,
+        seat=seat,
+        role=AgentRole.Developer,
+        entries=entries,
+        before=before,
+        slot=state.workspaces[seat].slot,
+        answers=Answers.Edit,
+        reads=NODE,
+        label=label,
+        brief=lambda memory: _brief(state, label, memory),
+    )
+
+
+def _brief(state: RunState, label: Label, memory: bool) -> Brief:
+    closing = f"When you stop, {b.json_answer(SHAPE)[0].lower()}{b.json_answer(SHAPE)[1:]}\n\n" + (
+        '"continue" asks for another turn; "already_done" means that the base does what the task asks, with the evidence.'
+    )
+    candidate = state.candidates.get(label)
+    if memory and candidate is not None and _lane(state, label).turns:
+        return b.brief("Go on where you stopped, until the task is done.", closing)
+    seen = b.outputs("What the checks say on the untouched base", state.preflight.results) if state.preflight else ()
+    verify = state.settings.verify
+    gate = "\n".join(f"- `{line}`" for line in dict.fromkeys((*verify.check, *verify.gate)))
+    so_far = candidate.change.patch if candidate and candidate.changed else None
+    return b.brief(
+        b.HOUSE,
+        *b.task(state),
+        *b.plan(state),
+        *seen,
+        f"# What decides\n\nThese commands must pass in the end:\n\n{gate}" if gate else None,
+        "# The work so far (already in your folder)" if so_far else None,
+        b.quoted(so_far, b.PATCH_LIMIT),
+        closing,
+    )
+
+
+def _told(state: RunState, at: Lane, outcome: Outcome, agent: AgentId) -> RunState:
+    claim = outcome.report if isinstance(outcome.report, Claim) else None
+    candidate = state.candidates.get(at.label)
+    if candidate is not None:
+        told = structs.replace(candidate, agent=agent, claim=claim, answer=outcome.answer)
+        state = rooms.with_candidate(state, told)
+    else:
+        state = structs.replace(state, candidates={**state.candidates, at.label: _first(state, at, agent, claim, outcome.answer)})
+    return _keep(state, structs.replace(at, step="collect", turns=at.turns + 1, failure=None))
+
+
+def _first(state: RunState, at: Lane, agent: AgentId, claim: Claim | None, answer: Blob | None) -> Candidate:
+
+    space = state.workspaces[rooms.impl_seat(at.label)]
+    return Candidate(
+        label=at.label,
+        seat=rooms.impl_seat(at.label),
+        agent=agent,
+        slot=space.slot,
+        start=space.start,
+        start_tree=space.tree,
+        change=Change(space.start, space.tree),
+        claim=claim,
+        answer=answer,
+    )
+
+
+def _collected(state: RunState, at: Lane, event: WorkCollected) -> RunState:
+    chain_of = state.started.roles.chain(AgentRole.Developer)
+    candidate = state.candidates.get(at.label) or _first(state, at, chain_of[0], None, None)
+    candidate = structs.replace(
+        candidate, change=event.change, start_tree=event.start_tree, turns=at.turns,
+        failure=at.failure.reason if at.failure else "",
+    )  # fmt: skip
+    state = rooms.with_candidate(state, candidate)
+    word = candidate.claim.word if candidate.claim else ""
+    more = word == "continue" and at.failure is None and at.turns <= state.settings.pipeline.continuations
+    if more:
+        return _keep(state, structs.replace(at, step="ask"))
+    checks = bool(state.settings.verify.check) and candidate.changed
+    return _keep(state, structs.replace(at, step="check" if checks else "done"))
+
+
+def _viable(state: RunState, label: Label) -> bool:
+    candidate = state.candidates.get(label)
+    return candidate is not None and candidate.changed
+
+
+def _already(state: RunState, label: Label) -> bool:
+    """Nothing changed, nothing failed, and there is evidence: the agent's, or, of a program that only edits, a green base."""
+    candidate = state.candidates.get(label)
+    if candidate is None or candidate.changed or candidate.failure:
+        return False
+    if candidate.claim is not None:
+        return candidate.claim.word == "already_done" and bool(candidate.claim.evidence.strip())
+    only_edits = agent_of(state, candidate.agent).answers == (Answers.Edit,)
+    return only_edits and state.preflight is not None and state.preflight.green
+
+
+def _failure(state: RunState, lanes: list[Lane]) -> Failure:
+    failed = next((at.failure for at in lanes if at.failure is not None), None)
+    if failed is not None:
+        return failed
+    return Failure(
+        phase=state.phase,
+        role=str(AgentRole.Developer),
+        kind="no candidate",
+        reason="no implementer changed anything",
+        node=NODE,
+        seat=rooms.impl_seat(lanes[0].label),
+        signature="no implementer changed anything",
+    )
+
+
+def _lane(state: RunState, label: Label) -> Lane:
+    return state.lanes.get(label) or Lane(label)
+
+
+def _keep(state: RunState, at: Lane) -> RunState:
+    return structs.replace(state, lanes={**state.lanes, at.label: at})

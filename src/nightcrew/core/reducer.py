@@ -1,0 +1,370 @@
+"""The whole of routing: `reduce` folds one fact, `wanted` says what should be in flight. Both are pure and total (laws 1-3).
+
+Theory of operation. An answer belongs to an effect by its key. It is routed only while that key is open and was opened in the
+present visit of the phase; else only its cost counts. After every fact, `arrived` moves on through steps that ask nothing, to
+a fixed point. `desired` is what the phase asks for; `wanted` adds the decisions that must be written down: while one is due
+nothing new starts, and nothing is cancelled because of it (rulings 1).
+"""
+
+from typing import get_args
+
+from msgspec import structs
+
+from nightcrew.core import chain, limits, recovery, rooms
+from nightcrew.core.effects import Ask, Effect, EmitCompletionMarkerAndTerminate, PrepareWorkspace, RunCommands, StartTurn, Timer, slot_of
+from nightcrew.core.events import (
+    Answer,
+    Answered,
+    AwaitingDevFixEvent,
+    Cancelled,
+    CancelAsked,
+    ChainReset,
+    CommandsEnded,
+    CompletionMarkerEmitted,
+    CompletionMarkerWriteFailed,
+    ConfigChanged,
+    EffectAnswer,
+    EffectStarted,
+    Entry,
+    Event,
+    HandedOver,
+    HandlerCrashed,
+    LimitReached,
+    ParkAsked,
+    Record,
+    ResumeAsked,
+    RunStarted,
+    StepFailed,
+    TurnEnded,
+    TurnLost,
+    Wanted,
+    WorkspaceLost,
+    WorkspaceReady,
+)
+from nightcrew.core.ids import EffectId, SeatKey
+from nightcrew.core.phases import landing, planning
+from nightcrew.core.phases.catalog import PHASES
+from nightcrew.core.state import Opened, RunState, busy, key_for, lane, without
+from nightcrew.core.trouble import fail
+from nightcrew.core.work import Class, Failure, Outcome, PipelinePhase, Purpose, Question
+
+CRASHES = 2
+"""How often the same effect is run again after our own bug, or after a fault of a step that may pass (rulings 7)."""
+MORE = "more"
+_VARIANTS = get_args(AwaitingDevFixEvent)
+
+
+def begin(entry: Entry) -> RunState:
+    """The state after a run's first fact; a journal that begins otherwise is a bug."""
+    event = entry.event
+    assert isinstance(event, RunStarted), f"the first fact of a run is RunStarted, not {type(event).__name__}"
+    state = RunState(started=event, seq=entry.seq, at=entry.at, phase=PipelinePhase.Planning, base=event.base)
+    return _advance(state)
+
+
+def reduce(state: RunState, entry: Entry) -> RunState:
+    """The state after one more fact. Total: what is late, doubled or unknown changes nothing but the clock and the bill."""
+    wall = max(0.0, entry.at - state.at) if busy(state) else 0.0
+    spend = structs.replace(state.spend, wall_s=state.spend.wall_s + wall)
+    state = structs.replace(state, seq=entry.seq, at=max(state.at, entry.at), spend=spend)
+    return _advance(_fold(state, entry.event))
+
+
+def _fold(state: RunState, event: Event) -> RunState:
+    match event:
+        case EffectStarted():
+            return _started(state, event)
+        case HandedOver(handover=handover):
+            return chain.handed_over(state, handover)
+        case ChainReset():
+            return recovery.chain_reset(state, event)
+        case Answer():
+            return _answer(state, event)
+        case _ if isinstance(event, _VARIANTS):
+            return recovery.applied(_marker_closed(state, event), event)
+        case _:
+            return _told(state, event)
+
+
+def _told(state: RunState, event: Event) -> RunState:
+    """What people said, and what a limit means."""
+    if state.done:
+        return state
+    match event:
+        case ParkAsked(now=now):
+            return structs.replace(state, parked=True, park_now=state.park_now or now or state.parked)
+        case ResumeAsked():
+            return structs.replace(state, parked=False, park_now=False)
+        case CancelAsked(reason=reason):
+            return recovery.ending(structs.replace(state, parked=False, park_now=False), reason)
+        case Answered():
+            return _replied(state, event)
+        case LimitReached():
+            return _limited(state, event)
+        case ConfigChanged():
+            new = {name: getattr(event, name) for name in ("limits", "roster", "roles", "settings")}
+            changed = {name: value for name, value in new.items() if value is not None}
+            return structs.replace(state, started=structs.replace(state.started, **changed))
+        case _:
+            return state
+
+
+# ── the life of an effect ─────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _started(state: RunState, event: EffectStarted) -> RunState:
+    effect = event.effect
+    if state.done or event.key in state.open or event.key != key_for(state, type(effect), effect.node, effect.seat):
+        return state
+    opened = Opened(effect, state.at, state.visit)
+    return structs.replace(state, open={**state.open, event.key: opened})
+
+
+def _answer(state: RunState, event: EffectAnswer) -> RunState:
+    opened = state.open.get(event.key)
+    if opened is None:
+        return _late(state, event)
+    if not event.terminal:
+        return structs.replace(state, open={**state.open, event.key: structs.replace(opened, begun=True)})
+    state = _billed(_closed(state, event.key), opened, event)
+    if isinstance(event, Cancelled):
+        return state
+    if isinstance(event, WorkspaceLost):
+        kept = {seat: space for seat, space in state.workspaces.items() if space.slot != event.slot}
+        return structs.replace(state, workspaces=kept)
+    if isinstance(event, HandlerCrashed | StepFailed):
+        return _step_failed(state, opened, event)
+    effect = opened.effect
+    counted = lane(type(effect).__name__, effect.node, effect.seat)
+    state = structs.replace(state, crashes=without(state.crashes, counted)) if counted in state.crashes else state
+    if isinstance(effect, PrepareWorkspace):
+        return rooms.ready(state, effect, event) if isinstance(event, WorkspaceReady) else state
+    if isinstance(effect, RunCommands) and effect.purpose is Purpose.Setup and isinstance(event, CommandsEnded):
+        return _set_up(state, effect, event)
+    return _routed(state, opened, event)
+
+
+def _routed(state: RunState, opened: Opened, event: EffectAnswer) -> RunState:
+    if state.marker is not None:
+        return recovery.marker_answered(state, opened.effect, event)
+    if opened.visit != state.visit or state.done:
+        return state
+    if state.phase is PipelinePhase.AwaitingDevFix:
+        return recovery.answered(state, opened.effect, event)
+    return PHASES[state.phase].answered(state, opened.effect, event)
+
+
+def _closed(state: RunState, key: EffectId) -> RunState:
+    effect = state.open[key].effect
+    counted = lane(type(effect).__name__, effect.node, effect.seat)
+    asked = {**state.asked, counted: state.asked.get(counted, 0) + 1}
+    return structs.replace(state, open=without(state.open, key), asked=asked)
+
+
+def _marker_closed(state: RunState, event: Event) -> RunState:
+    if not isinstance(event, CompletionMarkerEmitted | CompletionMarkerWriteFailed):
+        return state
+    for key, opened in state.open.items():
+        if isinstance(opened.effect, EmitCompletionMarkerAndTerminate):
+            return _closed(state, key)
+    return state
+
+
+def _billed(state: RunState, opened: Opened, event: EffectAnswer) -> RunState:
+    effect = opened.effect
+    if not isinstance(effect, StartTurn):
+        return state
+    if isinstance(event, TurnEnded):
+        return _pay(state, event.outcome)
+    if isinstance(event, Cancelled | TurnLost):
+        return structs.replace(state, unbilled={**state.unbilled, event.key: effect.agent})
+    return state
+
+
+def _pay(state: RunState, outcome: Outcome) -> RunState:
+    spend = state.spend
+    spend = structs.replace(
+        spend,
+        usd=spend.usd + (outcome.usd or 0.0),
+        tokens=spend.tokens + (outcome.tokens or 0),
+        turns=spend.turns + 1,
+        unpriced=spend.unpriced + (outcome.usd is None),
+    )
+    state = structs.replace(state, spend=spend)
+    if outcome.kind is Class.Ok and state.trouble is not None and state.trouble.waits:
+        return structs.replace(state, trouble=structs.replace(state.trouble, waits=0))
+    return state
+
+
+def _late(state: RunState, event: EffectAnswer) -> RunState:
+    """An answer nobody waits for any more routes nothing; its cost counts, once (rulings 6)."""
+    if isinstance(event, TurnEnded) and event.key in state.unbilled:
+        return _pay(structs.replace(state, unbilled=without(state.unbilled, event.key)), event.outcome)
+    return state
+
+
+def _step_failed(state: RunState, opened: Opened, event: HandlerCrashed | StepFailed) -> RunState:
+    effect = opened.effect
+    counted = lane(type(effect).__name__, effect.node, effect.seat)
+    times = state.crashes.get(counted, 0) + 1
+    internal = isinstance(event, HandlerCrashed)
+    if isinstance(event, StepFailed) and event.gone:
+        return recovery.ending(state, event.reason)
+    if state.marker is not None:
+        if isinstance(effect, EmitCompletionMarkerAndTerminate):
+            return recovery.applied(state, CompletionMarkerWriteFailed(is_failure=effect.is_failure, error=event.reason))
+        return recovery.marker_answered(state, effect, event)
+    if opened.visit != state.visit:
+        return state
+    if times <= CRASHES and (internal or (isinstance(event, StepFailed) and event.transient)):
+        return structs.replace(state, crashes={**state.crashes, counted: times})
+    state = structs.replace(state, crashes=without(state.crashes, counted))
+    if state.phase is PipelinePhase.AwaitingDevFix:
+        return recovery.step_failed(state, event.reason)
+    detail = event.traceback if isinstance(event, HandlerCrashed) else event.detail
+    failure = Failure(
+        phase=state.phase,
+        role="",
+        kind="internal" if internal else "step",
+        reason=f"{type(effect).__name__}: {event.reason}",
+        node=effect.node,
+        seat=effect.seat,
+        signature=chain.signature_of(event.reason),
+        detail=detail,
+        internal=internal,
+    )
+    return fail(state, failure)
+
+
+def _set_up(state: RunState, effect: RunCommands, event: CommandsEnded) -> RunState:
+    if event.green:
+        return rooms.set_up(state, effect.seat)
+    red = next(r for r in event.results if not r.green)
+    reason = f"set-up `{red.command}` failed: exit status {red.code}"
+    if state.phase is PipelinePhase.AwaitingDevFix:
+        return recovery.step_failed(state, reason)
+    failure = Failure(
+        phase=state.phase, role="", kind="setup", reason=reason, node="setup", seat=effect.seat,
+        signature=chain.signature_of(reason), detail=red.output,
+    )  # fmt: skip
+    return fail(state, failure)
+
+
+# ── people and limits ─────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _limited(state: RunState, event: LimitReached) -> RunState:
+    if event.mine:
+        return recovery.ending(state, f"budget: the limit {event.valve} = {event.value:g} is reached")
+    text = f"The default limit {event.valve} = {event.value:g} is reached. Go on?"
+    name = f"limit-{event.valve}"
+    question = Question(name, text, holds=True, asked_at=state.at, how=f"{MORE} (adds as much again) | stop")
+    return structs.replace(state, questions={**state.questions, name: question})
+
+
+def _replied(state: RunState, event: Answered) -> RunState:
+    question = state.questions.get(event.question)
+    if question is None:
+        return state
+    state = structs.replace(state, questions=without(state.questions, event.question))
+    word = event.text.strip().lower()
+    yes = word in {"yes", "y", "ok", MORE}
+    if event.question.startswith("limit-"):
+        valve = event.question.removeprefix("limit-")
+        if not yes:
+            return recovery.ending(state, f"stopped by the operator at the limit {valve}")
+        by = getattr(limits.Limits(), valve).value or 0.0
+        raised = limits.raised(state.started.limits, valve, by)
+        return structs.replace(state, started=structs.replace(state.started, limits=raised))
+    if event.question == landing.CONTESTED:
+        why = "" if yes else "a reviewer rejects it and landing was declined"
+        trying = structs.replace(state.trying, as_branch=why)
+        return structs.replace(state, contested=False, trying=trying)
+    if event.question == planning.RED_BASE and not yes:
+        return recovery.ending(state, "the base is red and the start was declined")
+    return state
+
+
+def blocked(state: RunState) -> Question | None:
+    """The question the whole run waits for: one that holds, while nothing is open but questions (rulings 29)."""
+    holding = next((q for q in state.questions.values() if q.holds), None)
+    idle = all(isinstance(o.effect, Ask) for o in state.open.values())
+    return holding if idle and not state.done and state.marker is None else None
+
+
+# ── what should be in flight ──────────────────────────────────────────────────────────────────────────────────────
+
+
+def desired(state: RunState) -> tuple[Effect, ...]:
+    """What is asked for now; never a Record, and never depending on whether one is due (rulings 1)."""
+    if state.done:
+        return ()
+    if state.parked:
+        still = () if state.park_now else tuple(o.effect for o in state.open.values() if o.begun)
+        return tuple(e for e in still if not isinstance(e, Timer | Ask))
+    if state.marker is not None:
+        return _marker_desired(state)
+    asks = tuple(_ask(state, q) for q in state.questions.values())
+    effects = recovery.wants(state) if state.phase is PipelinePhase.AwaitingDevFix else PHASES[state.phase].wants(state)
+    if any(q.holds for q in state.questions.values()) or limits.exceeded(state.started.limits, state.spend):
+        effects = tuple(e for e in effects if e.key in state.open or _free(state, e))
+    return (*effects, *asks)
+
+
+def _free(state: RunState, effect: Effect) -> bool:
+    """Whether an effect may start although a limit is reached: it costs nothing, and no question holds the run."""
+    return not isinstance(effect, StartTurn) and not any(q.holds for q in state.questions.values())
+
+
+def _marker_desired(state: RunState) -> tuple[Effect, ...]:
+    assert state.marker is not None
+    own = recovery.marker_wants(state, state.marker)
+    keys = {effect.key for effect in own}
+    return own if all(key in keys for key in state.open) else tuple(e for e in own if e.key in state.open)
+
+
+def _ask(state: RunState, question: Question) -> Ask:
+    seat = SeatKey(question.id)
+    return Ask(key=key_for(state, Ask, "ask", seat), node="ask", seat=seat, question=question.id, text=question.text)
+
+
+def due(state: RunState) -> Event | None:
+    """The one decision that must be written down next, if any."""
+    if state.done or state.parked or state.marker is not None:
+        return None
+    if state.trouble is not None and state.trouble.over:
+        return recovery.due(state)
+    return chain.due(state) or _limit_due(state) or recovery.due(state)
+
+
+def _limit_due(state: RunState) -> LimitReached | None:
+    reached = limits.exceeded(state.started.limits, state.spend)
+    if reached is None or f"limit-{reached.valve}" in state.questions:
+        return None
+    effects = recovery.wants(state) if state.phase is PipelinePhase.AwaitingDevFix else PHASES[state.phase].wants(state)
+    if not any(isinstance(e, StartTurn) and e.key not in state.open for e in effects):
+        return None
+    return LimitReached(valve=reached.valve, value=reached.value, mine=reached.mine)
+
+
+def wanted(state: RunState) -> tuple[Wanted, ...]:
+    """What should be in flight: held effects, then either the one Record that is due, or what can start."""
+    want = desired(state)
+    keys = {effect.key for effect in want}
+    held = tuple(o.effect for key, o in state.open.items() if key in keys)
+    record = due(state)
+    if record is not None:
+        return (*held, Record(record))
+    taken = {slot_of(o.effect) for key, o in state.open.items() if key not in keys} - {""}
+    fresh = tuple(e for e in want if e.key not in state.open and slot_of(e) not in taken)
+    return (*held, *fresh)
+
+
+def _advance(state: RunState) -> RunState:
+    """Move on through steps that ask nothing, until there is something to ask or to record."""
+    while state.phase in PHASES and state.marker is None and not (state.trouble and state.trouble.over):
+        further = PHASES[state.phase].arrived(state)
+        if further is state:
+            return state
+        state = further
+    return state

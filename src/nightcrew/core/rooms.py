@@ -1,0 +1,92 @@
+"""Workspaces as the core sees them: which slot a seat needs, and whether it is ready."""
+
+from msgspec import structs
+
+from nightcrew.core.effects import CollectWork, Effect, PrepareWorkspace, RunCommands
+from nightcrew.core.events import WorkspaceReady
+from nightcrew.core.ids import Commit, Label, SeatKey, Tree
+from nightcrew.core.state import RunState, Workspace, branch_of, iteration_base, key_for
+from nightcrew.core.work import Candidate, Purpose
+
+
+def impl_seat(label: Label) -> SeatKey:
+    """The seat of the implementer with that label."""
+    return SeatKey(f"impl-{label}")
+
+
+def author(state: RunState, label: Label) -> tuple[Effect, ...]:
+    """What a candidate's workspace still needs before it can be worked in; empty when it is ready."""
+    seat = impl_seat(label)
+    known = state.workspaces.get(seat)
+    candidate = state.candidates.get(label)
+    if known is None:
+        start = candidate.change.head if candidate else iteration_base(state)
+        key = key_for(state, PrepareWorkspace, "workspace", seat)
+        branch = branch_of(state, label)
+        return (PrepareWorkspace(key=key, node="workspace", seat=seat, start=start, label=label, branch=branch),)
+    verify = state.settings.verify
+    if verify.setup and not known.set_up:
+        return (commands(state, Purpose.Setup, seat, verify.setup),)
+    return ()
+
+
+def reader(state: RunState, seat: SeatKey, head: Commit) -> tuple[Effect, ...]:
+    """What a read-only seat's workspace needs to stand at `head`; empty when it does."""
+    known = state.workspaces.get(seat)
+    if known is not None and known.start == head:
+        return ()
+    key = key_for(state, PrepareWorkspace, "workspace", seat)
+    return (PrepareWorkspace(key=key, node="workspace", seat=seat, start=head),)
+
+
+def commands(state: RunState, purpose: Purpose, seat: SeatKey, lines: tuple[str, ...], *, cached: bool = False) -> Effect:
+    """The effect that runs those shell lines in the seat's workspace; `cached` = a gate that a known green tree may answer."""
+    candidate = next((c for c in state.candidates.values() if c.seat == seat), None)
+    return RunCommands(
+        key=key_for(state, RunCommands, str(purpose), seat),
+        node=str(purpose),
+        seat=seat,
+        slot=state.workspaces[seat].slot,
+        purpose=purpose,
+        commands=lines,
+        timeout_s=state.settings.verify.timeout_s,
+        tree=candidate.change.tree if cached and candidate else Tree(""),
+        keep_going=purpose in {Purpose.Preflight, Purpose.PreGate},
+    )
+
+
+def collect(state: RunState, node: str, label: Label, message: str) -> Effect:
+    """The effect that commits what stands in a candidate's workspace."""
+    seat = impl_seat(label)
+    space = state.workspaces[seat]
+    candidate = state.candidates.get(label)
+    return CollectWork(
+        key=key_for(state, CollectWork, node, seat),
+        node=node,
+        seat=seat,
+        slot=space.slot,
+        label=label,
+        branch=branch_of(state, label),
+        start=candidate.start if candidate else space.start,
+        message=message,
+    )
+
+
+def ready(state: RunState, effect: PrepareWorkspace, event: WorkspaceReady) -> RunState:
+    """The run after a slot was leased and set."""
+    space = Workspace(event.slot, effect.start, event.tree)
+    candidates = dict(state.candidates)
+    if effect.label in candidates:
+        candidates[effect.label] = structs.replace(candidates[effect.label], slot=event.slot)
+    return structs.replace(state, workspaces={**state.workspaces, effect.seat: space}, candidates=candidates)
+
+
+def set_up(state: RunState, seat: SeatKey) -> RunState:
+    """The run after set-up commands passed in a seat's workspace."""
+    space = structs.replace(state.workspaces[seat], set_up=True)
+    return structs.replace(state, workspaces={**state.workspaces, seat: space})
+
+
+def with_candidate(state: RunState, candidate: Candidate) -> RunState:
+    """The run with that candidate's newest account."""
+    return structs.replace(state, candidates={**state.candidates, candidate.label: candidate})

@@ -1,0 +1,56 @@
+"""Seats: who sits where, and whether a prompt may rely on memory (`fixer-chain.md` section 4)."""
+
+from msgspec import structs
+
+from nightcrew.core.ids import AgentId, SeatKey, SlotId, session_id
+from nightcrew.core.state import RunState, SeatState
+from nightcrew.core.work import Outcome
+
+
+def seat_for(state: RunState, key: SeatKey, agent: AgentId) -> SeatState:
+    """The seat `key` for `agent`: the same agent continues its conversation, another gets a fresh seat.
+
+    A fresh seat's id is minted from the agent too, since the earlier agent's id is taken by its CLI (seed).
+    """
+    now = state.seats.get(key)
+    if now is not None and now.agent == agent:
+        return now
+    return fresh_seat(state, key, agent)
+
+
+def fresh_seat(state: RunState, key: SeatKey, agent: AgentId) -> SeatState:
+    """A seat with a conversation that was never offered to any CLI before (rulings 4)."""
+    generation = state.generations.get(key, 0) + 1
+    return SeatState(
+        key=key, agent=agent, generation=generation, minted=session_id(state.started.seed, key, generation, agent)
+    )
+
+
+def has_session(seat: SeatState, slot: SlotId) -> bool:
+    """Whether the agent in this seat remembers: it reported a conversation, which it began in this same slot.
+
+    An agent that reports no conversation id (a plain command) has none, however many turns it took.
+    """
+    return seat.turns > 0 and bool(seat.reported) and seat.slot == slot
+
+
+def sat_down(state: RunState, seat: SeatState) -> RunState:
+    """The run with `seat` taken; a new generation is remembered for ever."""
+    return structs.replace(
+        state,
+        seats={**state.seats, seat.key: seat},
+        generations={**state.generations, seat.key: max(seat.generation, state.generations.get(seat.key, 0))},
+    )
+
+
+def took_turn(state: RunState, key: SeatKey, outcome: Outcome, slot: SlotId) -> RunState:
+    """The run after the agent in `key` took a turn in `slot` and told which conversation it was."""
+    seat = state.seats[key]
+    told = outcome.session or seat.reported
+    return sat_down(state, structs.replace(seat, turns=seat.turns + 1, reported=told, slot=slot if told else seat.slot))
+
+
+def forget(state: RunState, key: SeatKey) -> RunState:
+    """The run with the seat's conversation given up: its agent starts cold next time, under an id of its own."""
+    seat = state.seats.get(key)
+    return state if seat is None else sat_down(state, fresh_seat(state, key, seat.agent))

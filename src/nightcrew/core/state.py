@@ -1,0 +1,320 @@
+"""What a run knows at one moment, as folded from its facts; and small pure helpers on it. No decision is made here."""
+
+from typing import TypeVar
+
+from msgspec import Struct, structs
+
+from nightcrew.core.effects import Effect, RunCommands, StartTurn
+from nightcrew.core.events import CommandsEnded, RunStarted
+from nightcrew.core.ids import AgentId, Commit, EffectId, Label, SeatKey, SlotId, Tree, branch_name, effect_id
+from nightcrew.core.limits import Spend
+from nightcrew.core.roster import Agent, AgentRole
+from nightcrew.core.settings import Settings
+from nightcrew.core.work import (
+    Blob,
+    Candidate,
+    CommandResult,
+    CommitText,
+    Failure,
+    Finding,
+    FixReport,
+    Handover,
+    Landing,
+    Outcome,
+    PipelinePhase,
+    Question,
+    QuotaLoss,
+    Reviewed,
+)
+
+K = TypeVar("K")
+V = TypeVar("V")
+
+
+class Opened(Struct, frozen=True, omit_defaults=True):
+    """An effect in flight: what its `EffectStarted` said, when, in which visit of a phase, and whether it really runs yet."""
+
+    effect: Effect
+    at: float
+    visit: int
+    begun: bool = False
+
+
+class SeatState(Struct, frozen=True, omit_defaults=True, kw_only=True):
+    """Who sits in a seat and what its conversation is (rulings 4). `slot` is where the conversation began."""
+
+    key: SeatKey
+    agent: AgentId
+    generation: int
+    minted: str
+    turns: int = 0
+    reported: str = ""
+    slot: SlotId = SlotId("")
+
+
+class Call(Struct, frozen=True, omit_defaults=True, kw_only=True):
+    """One question put to a chain: its entries from the start on, and how far it got (`fixer-chain.md` section 3)."""
+
+    node: str
+    seat: SeatKey
+    role: AgentRole
+    entries: tuple[tuple[AgentId, SeatKey], ...]
+    at: int = 0
+    before: str = ""
+    """The signature of the failure just before the current entry."""
+    first: int = 0
+    """The entry from which the ledger's answers are being collected; entries `first`..`at` were skipped as cooling."""
+    tries: int = 0
+    lost: int = 0
+    cold: int = 0
+    """How often the current entry was restarted without its conversation."""
+    reasked: int = 0
+    wait_until: float = 0.0
+    sleeping: bool = False
+    failed: Outcome | None = None
+    """Why the current entry failed for good, while the handover to the next is not yet recorded."""
+
+
+class Workspace(Struct, frozen=True, omit_defaults=True):
+    """A leased slot: the commit it was set to, its tree, and whether the set-up commands ran there."""
+
+    slot: SlotId
+    start: Commit
+    tree: Tree
+    set_up: bool = False
+
+
+class Basing(Struct, frozen=True, omit_defaults=True):
+    """How far the work is being put onto the target's tip: `sync`, `fix`, `continue`, `undo` or `done`."""
+
+    step: str = "sync"
+    tip: Commit = Commit("")
+    paths: tuple[str, ...] = ()
+    rounds: int = 0
+    reason: str = ""
+
+
+class Planning(Struct, frozen=True, omit_defaults=True):
+    """Progress of Planning."""
+
+    planned: bool = False
+
+
+class Lane(Struct, frozen=True, omit_defaults=True):
+    """Progress of one implementer: `ask`, `collect`, `check` or `done`."""
+
+    label: Label
+    step: str = "ask"
+    turns: int = 0
+    failure: Failure | None = None
+
+
+class Reviewing(Struct, frozen=True, omit_defaults=True, kw_only=True):
+    """Progress of Review: `base`, `ask`, `e2e`, `fix`, `collect` within round `round` (from 1)."""
+
+    basing: Basing = Basing()
+    step: str = "base"
+    round: int = 1
+    reviews: dict[SeatKey, Reviewed] = {}
+    failures: dict[SeatKey, Failure] = {}
+    e2e: tuple[CommandResult, ...] | None = None
+    deferred: bool = False
+    stalled: int = 0
+    granted: int = 0
+    open: tuple[Finding, ...] = ()
+    fixed: FixReport | None = None
+    reask: int = 0
+
+
+class Validating(Struct, frozen=True, omit_defaults=True, kw_only=True):
+    """Progress of FinalValidation: `base`, `pre_gate`, `format`, `gate`, `fix`, `collect`, `e2e`."""
+
+    basing: Basing = Basing()
+    step: str = "base"
+    rounds: int = 0
+    granted: int = 0
+    red: tuple[CommandResult, ...] = ()
+    hooked: int = 0
+    fresh: bool = False
+    """The cache of green gates is not to be believed (rulings 19)."""
+
+
+class Committing(Struct, frozen=True, omit_defaults=True):
+    """Progress of CommitMessage: `ask` or `make`; the text outlives a repeated landing."""
+
+    text: CommitText | None = None
+
+
+class LandingTry(Struct, frozen=True, omit_defaults=True, kw_only=True):
+    """Progress of Landing: `land`, `fix`, `collect`; `moved` counts tips that moved under us."""
+
+    step: str = "land"
+    moved: int = 0
+    rounds: int = 0
+    granted: int = 0
+    wait_until: float = 0.0
+    refusal: str = ""
+    output: Blob | None = None
+    as_branch: str = ""
+    """Why the result is left on a branch although landing was asked for."""
+
+
+class Marker(Struct, frozen=True, omit_defaults=True, kw_only=True):
+    """A pending completion marker (rulings 31): the first reason is kept, the newest error beside it."""
+
+    is_failure: bool
+    reason: str
+    error: str = ""
+    failures: int = 0
+    wait_until: float = 0.0
+
+
+class Trouble(Struct, frozen=True, omit_defaults=True, kw_only=True):
+    """A terminal failure being recovered from, until the phase that failed completes (`recovery.md`)."""
+
+    failure: Failure
+    failed_phase: PipelinePhase
+    furthest: PipelinePhase
+    previous_phase: PipelinePhase
+    attempts: int = 0
+    level: int = 0
+    attempted: int = 0
+    """The level of the last attempted recovery."""
+    triggered: bool = False
+    finished: bool = False
+    """An attempt is over and the recovery that follows from it is not yet made."""
+    unavailable: bool = False
+    """No agent can work: the wait and the chain reset come next, no attempt is counted."""
+    waits: int = 0
+    wait_until: float = 0.0
+    reset: bool = False
+    """The exhausted chain was reset since the last failure."""
+    step: str = "ask"
+    """Of the dev-fix turn: `ask`, `collect` or `told`."""
+    summary: str = ""
+    success: bool = False
+    repairs: tuple[Commit, ...] = ()
+    over: bool = False
+    """The phase that failed completed; the success is recorded before anything else."""
+
+
+class RunState(Struct, frozen=True, omit_defaults=True, kw_only=True):
+    """A run. Everything here follows from the journal; nothing else does."""
+
+    started: RunStarted
+    seq: int
+    at: float
+    phase: PipelinePhase
+    visit: int = 0
+    open: dict[EffectId, Opened] = {}
+    asked: dict[str, int] = {}
+    crashes: dict[str, int] = {}
+    unbilled: dict[EffectId, AgentId] = {}
+    calls: dict[str, Call] = {}
+    seats: dict[SeatKey, SeatState] = {}
+    generations: dict[SeatKey, int] = {}
+    handovers: tuple[Handover, ...] = ()
+    resets: dict[str, int] = {}
+    quota_losses: tuple[QuotaLoss, ...] = ()
+    cooling: dict[AgentId, float] = {}
+    spend: Spend = Spend()
+    workspaces: dict[SeatKey, Workspace] = {}
+    base: Commit = Commit("")
+    iteration: int = 0
+    recovery_epoch: int = 0
+    preflight: CommandsEnded | None = None
+    plan: Blob | None = None
+    candidates: dict[Label, Candidate] = {}
+    winner: Label = Label("")
+    open_findings: tuple[Finding, ...] = ()
+    contested: bool = False
+    gated: Tree = Tree("")
+    """The tree whose gate is green on top of `base`."""
+    commit: Commit = Commit("")
+    planning: Planning = Planning()
+    lanes: dict[Label, Lane] = {}
+    reviewing: Reviewing = Reviewing()
+    validating: Validating = Validating()
+    committing: Committing = Committing()
+    trying: LandingTry = LandingTry()
+    landing: Landing | None = None
+    already: str = ""
+    trouble: Trouble | None = None
+    marker: Marker | None = None
+    questions: dict[str, Question] = {}
+    parked: bool = False
+    park_now: bool = False
+    refused: str = ""
+    """Why the run never began to pay anybody: preflight could not work (rulings 45)."""
+    rescued: tuple[SeatKey, ...] = ()
+    """The seats whose unsaved work is safe, once a failure marker is pending."""
+    ended: str = ""
+    dropped: bool = False
+
+    @property
+    def settings(self) -> Settings:
+        """What the run was told."""
+        return self.started.settings
+
+    @property
+    def done(self) -> bool:
+        """Whether nothing can happen any more."""
+        return self.phase in {PipelinePhase.Complete, PipelinePhase.Interrupted}
+
+    @property
+    def winning(self) -> Candidate | None:
+        """The candidate that goes on to review and landing."""
+        return self.candidates.get(self.winner)
+
+
+def without(mapping: dict[K, V], *keys: K) -> dict[K, V]:
+    """A copy of `mapping` that lacks `keys`."""
+    return {k: v for k, v in mapping.items() if k not in keys}
+
+
+def lane(kind: str, node: str, seat: str) -> str:
+    """What effects are counted by."""
+    return f"{kind}/{node}/{seat}"
+
+
+def key_for(state: RunState, kind: type[Effect], node: str, seat: SeatKey = SeatKey("")) -> EffectId:
+    """The key the next effect of that lane has; it is the key of the one in flight, until that has ended."""
+    n = state.asked.get(lane(kind.__name__, node, seat), 0)
+    return effect_id(state.started.run, kind.__name__, node, seat, n)
+
+
+def agent_of(state: RunState, agent: AgentId) -> Agent:
+    """The roster entry with that id; the roster of a run always holds every id its chains name."""
+    return next(a for a in state.started.roster if a.id == agent)
+
+
+def branch_of(state: RunState, label: Label) -> str:
+    """The branch of a candidate."""
+    return branch_name(state.started.run, label, state.recovery_epoch)
+
+
+def enter(state: RunState, phase: PipelinePhase, **changes: object) -> RunState:
+    """The same run in `phase`: a new visit, so that answers to what an earlier visit asked route nothing."""
+    return structs.replace(state, phase=phase, visit=state.visit + 1, calls={}, **changes)
+
+
+def busy(state: RunState) -> bool:
+    """Whether time counts against the `wall` limit: a turn or command really runs (rulings 30)."""
+    return any(o.begun and isinstance(o.effect, StartTurn | RunCommands) for o in state.open.values())
+
+
+def iteration_base(state: RunState) -> Commit:
+    """Where this iteration starts from: the base, or the winner of the iteration before."""
+    winner = state.winning
+    return winner.change.head if state.iteration and winner else state.base
+
+
+def red_of(results: tuple[CommandResult, ...]) -> tuple[CommandResult, ...]:
+    """Those that did not pass."""
+    return tuple(result for result in results if not result.green)
+
+
+def line(text: str, limit: int = 160) -> str:
+    """The first line of a text that is not blank, cut to `limit` characters."""
+    first = next((part.strip() for part in text.splitlines() if part.strip()), "")
+    return first if len(first) <= limit else first[: limit - 1] + "…"
