@@ -30,11 +30,13 @@ class KindInfo(NamedTuple):
 
 
 def read_agents(value: Any, kinds: Mapping[str, KindInfo], said: list[Complaint]) -> tuple[Agent, ...]:
-    """The entries in order. Entries with a complaint are there as far as their id can be read, so that roles know it."""
+    """The entries in order. Without `account`, agents of a kind share its login unless they bring a program or variables.
+
+    Entries with a complaint are there as far as their id can be read, so that roles know it.
+    """
     if not isinstance(value, list) or not value:
-        said.append(
-            Complaint(f"{shown(value)} is not a list of agents" if value != [] else "no agent is named", "[[agents]]")
-        )
+        told = "no agent is named" if value == [] else f"{shown(value)} is not a list of agents"
+        said.append(Complaint(told, "[[agents]]"))
         return ()
     roster: list[Agent] = []
     for n, entry in enumerate(value):
@@ -65,17 +67,12 @@ def _agent(entry: Any, kinds: Mapping[str, KindInfo], said: list[Complaint]) -> 
         model=_word(entry, "model", said)
         if info is None or info.model or "model" not in entry
         else _no_model(kind, said),
-        account=_word(entry, "account", said) or _account(name, kind, bool(command or env)),
+        account=_word(entry, "account", said) or (name if command or env else kind),
         command=command,
         env=env,
         answers=_answers(entry, info, said),
         price=_price(entry, said),
     )
-
-
-def _account(name: str, kind: str, apart: bool) -> str:  # noqa: FBT001 - a fact of the entry
-    """Who cools down together when nobody said so: agents of one kind share a login unless they bring a program or variables."""
-    return name if apart else kind
 
 
 def _within(key: str, found: list[Complaint], said: list[Complaint]) -> None:

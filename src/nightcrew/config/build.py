@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from nightcrew.config import trust
 from nightcrew.config.agents import KindInfo
@@ -66,7 +67,9 @@ def load(
     overrides: Mapping[str, str] | None = None,
     found: tuple[Agent, ...] = (),
 ) -> Config:
-    """Read all layers. `repo_top`: the checkout's top, None for a bare repository. `found`: the roster when no file names agents.
+    """Read all layers. `repo_top`: the checkout's top, None for a bare repository.
+
+    `found` is the roster when no file names agents; those share their kind's login.
 
     Raises ConfigError with every mistake of every layer. `overrides` are dotted keys with values as typed.
     """
@@ -85,7 +88,7 @@ def _together(layers: list[Layer], kinds: Mapping[str, KindInfo], found: tuple[A
     origins = _origins(layers)
     mistakes = [mistake for layer in layers for mistake in layer.mistakes]
     mistakes += _shelter_mistakes(layers, origins) + _pause_mistakes(values, origins)
-    roster: tuple[Agent, ...] = values.get("agents", found)
+    roster: tuple[Agent, ...] = values.get("agents", tuple(replace(a, account=a.account or a.kind) for a in found))
     named = _roles(values, roster, origins)
     if all(layer.readable for layer in layers):  # else an agent may be missing only because its file cannot be read
         mistakes += named.mistakes

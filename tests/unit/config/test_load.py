@@ -47,7 +47,7 @@ def chain(config: Config, role: AgentRole) -> list[str]:
 
 def test_no_file_at_all_is_the_defaults_and_the_roster_that_was_found(tmp_path: Path) -> None:
     """With nothing written, what the machine has is used, and every number is the core's default."""
-    found = (Agent(id=AgentId("claude"), kind="claude", answers=ALL),)
+    found = (Agent(id=AgentId("claude"), kind="claude", account="mine", answers=ALL),)
     config = load(tmp_path, config_home=tmp_path / "none", kinds=KINDS, found=found)
     assert (config.roster, config.settings, config.limits) == (found, Settings(), Limits())
     assert (config.max_turns, config.digest, config.origins) == (4, "", {})
