@@ -1,0 +1,118 @@
+"""Trust: nothing of a repository's file runs before its executable parts were seen by a person (rulings 35)."""
+
+import threading
+from pathlib import Path
+
+from nightcrew.config import Config, KindInfo, load
+from nightcrew.config.trust import trust, trusted
+from nightcrew.core.roster import Answers
+
+KINDS = {"command": KindInfo((Answers.Edit,), argv=True)}
+AGENT = '[[agents]]\nid = "x"\nkind = "command"\ncommand = ["x", "two words"]\n'
+
+
+def read(top: Path, text: str, machine: str = "") -> Config:
+    """Load this text as the repository's file."""
+    (top / "nightcrew").mkdir(parents=True, exist_ok=True)
+    (top / "nightcrew/config.toml").write_text(machine)
+    (top / "nightcrew.toml").write_text(text)
+    return load(top, config_home=top, kinds=KINDS)
+
+
+def test_the_digest_follows_what_would_be_executed_and_nothing_else(tmp_path: Path) -> None:
+    """Comments, order, limits and landing do not ask again; any change of what runs, is handed over or may be written does."""
+    base = '[verify]\ngate = "make"\nenv = ["CI"]\n'
+    digest = read(tmp_path, base).digest
+    same = [
+        '# c\n[limits]\nturns = 3\n[verify]\nenv = ["CI"]\ngate = ["make"]\n',
+        base + 'timeout = "1m"\n[land]\nmode = "push"\n',
+    ]
+    other = [
+        base.replace("make", "make x"),
+        base.replace("CI", "TOKEN"),
+        base + 'setup = "x"\n',
+        base + 'pre_gate = "x"\n',
+        base + 'check = "x"\n',
+        base + 'e2e = "x"\n',
+        base + 'writable = "/"\n',
+        base + '[notify]\ncommand = ["x"]\n',
+        base + AGENT,
+        base + AGENT + 'env = { A = "b" }\n',
+        base + AGENT + 'env = { A = { command = "b" } }\n',
+    ]
+    assert {read(tmp_path, text).digest for text in same} == {digest}
+    assert len({digest, *(read(tmp_path, text).digest for text in other)}) == len(other) + 1
+
+
+def test_the_machines_file_needs_no_trust(tmp_path: Path) -> None:
+    """What the user wrote on this machine is the user's word."""
+    config = read(tmp_path, "[limits]\nturns = 3\n[verify]\ngate = []\n", AGENT + '[verify]\nsetup = "x"\n')
+    assert (config.digest, config.executes) == ("", ())
+    assert trusted(tmp_path / "home", "repo", config.digest)
+
+
+def test_what_would_run_can_be_shown_without_values(tmp_path: Path) -> None:
+    """One line for each thing, as it would run; an agent's plain values stay unsaid."""
+    text = (
+        AGENT
+        + 'env = { A = "hunter2", B = { command = "pass b" } }\n[verify]\ngate = ["make a", "make b"]\nenv = "CI"\n'
+    )
+    assert read(tmp_path, text).executes == (
+        "agent x: x 'two words'",
+        "agent x: pass b",
+        "verify.gate: make a",
+        "verify.gate: make b",
+        "verify.env: CI",
+    )
+
+
+def test_trust_is_for_one_repository_and_one_digest(tmp_path: Path) -> None:
+    """Another repository with the same file, or a changed file, is asked for again; an older one is remembered."""
+    home = tmp_path / "home"
+    assert not trusted(home, "r1", "d1")
+    trust(home, "r1", "d1")
+    trust(home, "r1", "d2")
+    trust(home, "r1", "")
+    assert [trusted(home, repo, digest) for repo, digest in (("r1", "d1"), ("r1", "d2"), ("r2", "d1"))] == [
+        True,
+        True,
+        False,
+    ]
+
+
+def test_the_memory_is_private_and_leaves_no_litter(tmp_path: Path) -> None:
+    """0700 and 0600, whatever the umask lets through; the new file has replaced the old one."""
+    home = tmp_path / "a/home"
+    trust(home, "r", "d")
+    assert home.stat().st_mode & 0o777 == 0o700
+    assert {path.name: path.stat().st_mode & 0o777 for path in home.iterdir()} == {
+        "trust.json": 0o600,
+        "trust.lock": 0o600,
+    }
+
+
+def test_a_broken_memory_trusts_nobody_and_can_be_written_again(tmp_path: Path) -> None:
+    """Half a file after a crash of something else: the person is asked, not let through and not stopped."""
+    for broken in (b"", b"{", b'{"repositories": 3}', b"\xff"):
+        (tmp_path / "trust.json").write_bytes(broken)
+        assert not trusted(tmp_path, "r", "d")
+        trust(tmp_path, "r", "d")
+        assert trusted(tmp_path, "r", "d")
+
+
+def test_many_at_once_lose_nothing(tmp_path: Path) -> None:
+    """Writers wait for each other, so every word given is kept."""
+    threads = [threading.Thread(target=trust, args=(tmp_path, f"r{n}", "d")) for n in range(12)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert all(trusted(tmp_path, f"r{n}", "d") for n in range(12))
+
+
+def test_old_words_are_forgotten_in_the_end(tmp_path: Path) -> None:
+    """The memory of one repository is bounded; the newest stay."""
+    for n in range(40):
+        trust(tmp_path, "r", f"d{n}")
+    assert not trusted(tmp_path, "r", "d0")
+    assert trusted(tmp_path, "r", "d39")
