@@ -1,0 +1,155 @@
+"""Every setting works, is shown, and stands in the reference with its true default."""
+
+import re
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from nightcrew.config import Config, KindInfo, load, machine_file
+from nightcrew.config.agents import KEYS
+from nightcrew.config.report import resolved
+from nightcrew.config.table import TABLES
+from nightcrew.core.roster import AgentRole, Answers
+
+KINDS = {"command": KindInfo((Answers.Edit,), argv=True, model=False), "claude": KindInfo(tuple(Answers), money=True)}
+REFERENCE = Path(__file__).parents[3] / "docs/settings.md"
+
+WRITTEN = {
+    "pipeline.plan": "false",
+    "pipeline.reviewers": "0",
+    "pipeline.review_rounds": "1",
+    "pipeline.gate_fix_rounds": "0",
+    "pipeline.land_rounds": "9",
+    "pipeline.continuations": "0",
+    "pipeline.iterations": "2",
+    "verify.setup": '["a b"]',
+    "verify.check": '["c", "d"]',
+    "verify.e2e": '["e"]',
+    "verify.pre_gate": '["p"]',
+    "verify.gate": '["g \\"q\\""]',
+    "verify.timeout": '"2m"',
+    "verify.base": '"green"',
+    "verify.copy": '[".env"]',
+    "verify.keep": '["node_modules/**"]',
+    "verify.writable": '["~/.cache/uv"]',
+    "verify.env": '["CI"]',
+    "land.mode": '"push"',
+    "land.target": '"main"',
+    "land.remote": '"up"',
+    "limits.usd": "2.5",
+    "limits.tokens": "5000000",
+    "limits.turns": '"none"',
+    "limits.wall": '"8h"',
+    "limits.turn": "90",
+    "limits.first_output": "0.5",
+    "limits.idle": '"3m"',
+    "recovery.dev_fix": "false",
+    "recovery.ceiling": "4",
+    "recovery.pause": "0.25",
+    "recovery.pause_max": '"2m"',
+    "recovery.max_sleep": '"1d"',
+    "sandbox.mode": '"unshare"',
+    "sandbox.network": "false",
+    "notify.command": '["beep", "{summary}"]',
+    "machine.max_turns": "2",
+}
+"""A value for every setting that is not its default, as it is shown afterwards."""
+
+
+def machine(tmp_path: Path, text: str) -> Config:
+    """Load this text as the machine's file."""
+    machine_file(tmp_path).parent.mkdir(exist_ok=True)
+    machine_file(tmp_path).write_text(text)
+    return load(None, config_home=tmp_path, kinds=KINDS)
+
+
+def defaults(tmp_path: Path) -> dict[str, str]:
+    """What is shown when nothing is written."""
+    return {row.key: row.value for row in resolved(load(None, config_home=tmp_path, kinds=KINDS))}
+
+
+def test_the_list_above_has_every_setting_and_no_default(tmp_path: Path) -> None:
+    """A new setting is not done before a test writes it."""
+    kept = {f"{table}.{key}" for table, settings in TABLES.items() for key, one in settings.items() if one.field}
+    assert set(WRITTEN) == kept
+    assert not {key for key, value in defaults(tmp_path).items() if WRITTEN[key] == value}
+
+
+@pytest.mark.parametrize("key", WRITTEN)
+def test_a_setting_that_is_written_changes_itself_and_nothing_else(tmp_path: Path, key: str) -> None:
+    """Each key reaches its own field of the core, and the report says the value and the line."""
+    before = defaults(tmp_path)
+    table, name = key.split(".")
+    rows = {row.key: row for row in resolved(machine(tmp_path, f"[{table}]\n{name} = {WRITTEN[key]}\n"))}
+    assert rows[key].value == WRITTEN[key]
+    assert rows[key].origin == f"{machine_file(tmp_path)}:2"
+    assert {k: row.value for k, row in rows.items() if k != key} == {k: v for k, v in before.items() if k != key}
+
+
+@pytest.mark.parametrize("key", WRITTEN)
+def test_a_setting_can_be_given_on_the_command_line(tmp_path: Path, key: str) -> None:
+    """The same words reach the same field; a word needs no quotes there."""
+    typed = WRITTEN[key] if WRITTEN[key].startswith("[") else WRITTEN[key].strip('"')
+    config = load(None, config_home=tmp_path, kinds=KINDS, overrides={key: typed})
+    (row,) = [row for row in resolved(config) if row.key == key]
+    assert (row.value, row.origin) == (WRITTEN[key], "command line")
+
+
+def test_one_implementer_may_be_written(tmp_path: Path) -> None:
+    """Who says what is the case anyway is not refused."""
+    assert not machine(tmp_path, "[pipeline]\nimplementers = 1\n").warnings
+
+
+def test_a_branch_that_looks_like_a_number_is_a_name(tmp_path: Path) -> None:
+    """`--target 1.0` is the branch 1.0."""
+    config = load(None, config_home=tmp_path, kinds=KINDS, overrides={"land.target": "1.0"})
+    assert config.settings.land.target == "1.0"
+
+
+def test_the_report_has_agents_and_roles_but_no_value_of_an_environment(tmp_path: Path) -> None:
+    """Law 14: what an agent's variables hold is nobody's reading."""
+    config = machine(tmp_path, '[[agents]]\nid = "x"\nkind = "claude"\nmodel = "m"\nenv = { A = "hunter2" }\n')
+    rows = {row.key: row.value for row in resolved(config)}
+    assert rows["agents.0"] == "x · claude · m · account x"
+    assert rows["roles.developer"] == '["x"]'
+    assert "hunter2" not in str(rows)
+
+
+# ── the reference ────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def described() -> dict[str, list[str]]:
+    """The cells behind each key in the tables of the reference."""
+    rows = re.findall(r"^\| `([a-z_.0-9]+)` \|(.*)\|$", REFERENCE.read_text(), re.MULTILINE)
+    assert len(rows) == len({key for key, _ in rows})
+    return {key: [cell.strip() for cell in cells.split("|")] for key, cells in rows}
+
+
+def test_the_reference_has_exactly_the_settings_there_are() -> None:
+    """No setting without a line, no line without a setting."""
+    keys = {f"{table}.{key}" for table, settings in TABLES.items() for key in settings}
+    assert set(described()) == keys | {f"agents.{key}" for key in KEYS} | {f"roles.{role}" for role in AgentRole}
+
+
+def test_the_references_defaults_are_the_true_ones(tmp_path: Path) -> None:
+    """What the table says is what holds when nothing is written."""
+    told = {key: cells[0].strip("`") for key, cells in described().items() if len(cells) == 2}
+    assert told.pop("pipeline.implementers") == "1"
+    assert told == defaults(tmp_path)
+
+
+def test_the_references_examples_load(tmp_path: Path) -> None:
+    """Both files of the reference, each in its place, without a mistake or a warning."""
+    blocks = re.findall(r"```toml\n(.*?)```", REFERENCE.read_text(), re.DOTALL)
+    mine, theirs = blocks
+    assert all(isinstance(tomllib.loads(block), dict) for block in blocks)
+    machine_file(tmp_path).parent.mkdir()
+    machine_file(tmp_path).write_text(mine)
+    (tmp_path / "nightcrew.toml").write_text(theirs)
+    config = load(tmp_path, config_home=tmp_path, kinds=KINDS)
+    values: dict[str, Any] = {"gate": config.settings.verify.gate, "setup": config.settings.verify.setup}
+    assert values == {"gate": ("make check",), "setup": ("uv sync",)}
+    assert [agent.account for agent in config.roster] == ["claude", "work", "ruff"]
+    assert not config.warnings
