@@ -8,6 +8,7 @@ Files: owner (lock, identity) · spawned · stdout · stderr · stop (asked to) 
 from __future__ import annotations
 
 import ctypes
+import errno
 import fcntl
 import marshal
 import os
@@ -67,8 +68,8 @@ def main() -> NoReturn:
             _serve(orders, owner)
     except OSError as error:
         why = f"{error}\n".encode(errors="replace")
-        os.write(2, why)
         _say(b"refused " + why)
+        _note(why)
     os._exit(0)  # taking the interpreter down in order would cost 2 ms more
 
 
@@ -122,10 +123,18 @@ def _say(line: bytes) -> None:
     try:
         os.write(1, line)
     except OSError:
-        os.write(null, line)  # it is gone; whoever comes next will ask again
+        _note(b"the starter was gone: " + line)
     os.dup2(null, 0)
     os.dup2(null, 1)
     os.close(null)
+
+
+def _note(line: bytes) -> bool:
+    """A line in supervisor.log, if the disk still takes one."""
+    try:
+        return os.write(2, line) > 0
+    except OSError:
+        return False
 
 
 def _reserve() -> int:
@@ -205,23 +214,25 @@ def _become(orders: Orders, files: tuple[int, int, int]) -> NoReturn:
     code = 126
     try:
         os.chdir(orders["cwd"])
-        code, path = _find(orders["program"], orders["env"].get("PATH", os.defpath))
+        path = _find(orders["program"], orders["env"].get("PATH", os.defpath))
         argv = orders["argv"]
         os.execve(path if argv[0] == orders["program"] else argv[0], argv, orders["env"])  # noqa: S606
     except OSError as error:
+        code = 127 if (error.errno, error.filename) == (errno.ENOENT, orders["program"]) else 126
         os.write(2, f"nightcrew: cannot run {orders['program']}: {error}\n".encode(errors="replace"))
     finally:
         os._exit(code)
 
 
-def _find(program: str, path: str) -> tuple[int, str]:
-    """The code for failing to run the program, and where it is; looked up here since sandboxes report failing as 1."""
+def _find(program: str, path: str) -> str:
+    """Where the program is; OSError if nowhere, or not for us. Looked up here since a sandbox would just exit with 1."""
     places = [program] if "/" in program else [os.path.join(folder or ".", program) for folder in path.split(":")]
     there = [place for place in places if os.path.isfile(place)]
     for place in there:
         if os.access(place, os.X_OK):
-            return 126, place
-    return (126, there[0]) if there else (127, program)
+            return place
+    number = errno.EACCES if there else errno.ENOENT
+    raise OSError(number, os.strerror(number), program)
 
 
 class _Watch:
