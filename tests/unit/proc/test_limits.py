@@ -1,0 +1,126 @@
+"""The limits that the supervisor keeps, and how a job is asked to stop."""
+
+import os
+import signal
+import time
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from nightcrew.proc.job import start, stop, stop_now
+from nightcrew.proc.sandbox import Mode
+from unit.proc.yard import PATIENCE_S, ended, job, output, running, until
+
+
+@pytest.mark.parametrize(
+    ("limit", "script"),
+    [
+        ("total", "while :; do echo on; sleep 0.05; done"),
+        ("idle", "echo once; sleep 600"),
+        ("first_output", "sleep 600"),
+    ],
+)
+def test_each_limit_fires_and_is_named(folder: Path, limit: str, script: str) -> None:
+    """The record says which limit ended the job, also with the others set (further away)."""
+    plan = job(folder, script, total_s=100.0, idle_s=50.0, first_output_s=50.0)
+    start(folder, msgspec.structs.replace(plan, **{f"{limit}_s": 0.5}))
+    record = ended(folder)
+    assert (record.stopped_by, record.code, record.signal) == (limit, 143, 15)
+
+
+def test_limits_hold_in_every_mode_and_keep_the_output(folder: Path, mode: Mode) -> None:
+    """Partial output survives a limit, whatever contains the job."""
+    start(folder, job(folder, "printf half; exec sleep 600", mode, idle_s=0.4))
+    assert ended(folder).stopped_by == "idle"
+    assert output(folder) == "half"
+
+
+def test_output_puts_the_idle_limit_off(folder: Path) -> None:
+    """A job that runs longer than the idle limit, but is never silent that long, ends by itself."""
+    start(folder, job(folder, "for n in $(seq 40); do echo $n >&2; sleep 0.1; done", idle_s=2.0))
+    record = ended(folder)
+    assert record.stopped_by == ""
+    assert record.ended_at - record.began_at > 2.0, "the limit must have been reachable"
+
+
+def test_until_the_first_output_only_its_own_limit_counts(folder: Path) -> None:
+    """A slow start is not idleness where a limit for the start is set."""
+    start(folder, job(folder, "sleep 1.2; echo late; exit 0", idle_s=0.4, first_output_s=60.0))
+    assert ended(folder).stopped_by == ""
+
+
+def test_flood_is_stopped(folder: Path) -> None:
+    """Output without end does not fill the disk; a limit of 100 MB is far below the default and passes."""
+    start(folder, job(folder, "yes", output_cap=1_000_000))
+    assert ended(folder).stopped_by == "flood"
+
+
+def test_a_hundred_megabytes_pass(folder: Path) -> None:
+    """Much is not without end."""
+    start(folder, job(folder, "head -c 100000000 /dev/zero"))
+    assert (ended(folder).stopped_by, (folder / "stdout").stat().st_size) == ("", 100_000_000)
+
+
+def test_stop_lets_the_job_say_goodbye(folder: Path, mode: Mode) -> None:
+    """The signal reaches the job itself, not the sandbox around it, and the grace lets it end in its own way."""
+    script = "trap 'echo goodbye; exit 7' TERM; echo ready; while :; do sleep 0.01; done"
+    start(folder, job(folder, script, mode, stop_signals=(("TERM", PATIENCE_S),)))
+    until(lambda: output(folder), "ready")
+    stop(folder)
+    record = ended(folder)
+    assert (record.code, record.stopped_by) == (7, "stop")
+    assert output(folder) == "ready\ngoodbye\n"
+
+
+def test_signals_come_in_order(folder: Path, mode: Mode) -> None:
+    """Each signal has its grace; the last word is a kill."""
+    script = "trap 'echo int' INT; trap 'echo term' TERM; echo ready; while :; do sleep 0.01; done"
+    start(folder, job(folder, script, mode, stop_signals=(("INT", 0.4), ("TERM", 0.4))))
+    until(lambda: output(folder), "ready")
+    stop(folder)
+    record = ended(folder)
+    assert (record.code, record.stopped_by) == (137, "stop")
+    assert output(folder).split() == ["ready", "int", "term"]
+
+
+def test_stop_now_cuts_a_grace_short(folder: Path) -> None:
+    """A second wish to stop does not wait for the first one's grace."""
+    script = "trap 'echo deaf' TERM; echo ready; while :; do sleep 0.01; done"
+    start(folder, job(folder, script, stop_signals=(("TERM", 10 * PATIENCE_S),)))
+    until(lambda: output(folder), "ready")
+    stop(folder)
+    until(lambda: "deaf" in output(folder), "the signal came")
+    stop_now(folder)
+    assert (ended(folder).code, output(folder).split()) == (137, ["ready", "deaf"])
+
+
+def test_the_stop_file_is_enough(folder: Path) -> None:
+    """A wish that is on the disk is noticed without a signal, also by a supervisor that waits for nothing."""
+    start(folder, job(folder, "sleep 600"))
+    (folder / "stop").touch()
+    assert ended(folder).stopped_by == "stop"
+
+
+def test_a_shutdown_is_not_our_stop(folder: Path) -> None:
+    """A supervisor told to end by somebody else ends its job in order and says that nobody asked."""
+    begun = running(start(folder, job(folder, "echo ready; sleep 600")))
+    until(lambda: output(folder), "ready")
+    os.kill(begun.pid, signal.SIGTERM)
+    assert ended(folder).stopped_by == "shutdown"
+
+
+def test_silence_costs_nothing(folder: Path) -> None:
+    """While a job is silent its supervisor is not woken once, limits or not (ruling 44)."""
+    begun = running(start(folder, job(folder, "sleep 600", idle_s=500.0, total_s=500.0, first_output_s=500.0)))
+
+    def switches() -> str:
+        status = Path(f"/proc/{begun.pid}/status").read_text()
+        return next(line for line in status.splitlines() if line.startswith("voluntary_ctxt"))
+
+    def asleep() -> bool:
+        before = switches()
+        time.sleep(1.0)
+        return switches() == before
+
+    until(asleep, "a second of sleep")
