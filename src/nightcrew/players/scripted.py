@@ -30,20 +30,24 @@ was started, `sessions/` the conversations; an id opened twice or continued unop
 A script that cannot be read, or that has nothing for a turn: status 127, with a line.
 """
 
-import contextlib
+from __future__ import annotations
+
 import fcntl
 import json
 import os
-import shutil
 import signal
 import sys
 import time
-from base64 import b64decode
-from collections.abc import Callable
+from binascii import a2b_base64
 from fnmatch import fnmatchcase
-from typing import Any, NoReturn
 
-Step = dict[str, Any]
+# Some modules take longer to load than a turn takes to play, `typing` among them.
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any, NoReturn
+
+    Step = dict[str, Any]
 
 PATTERNS = ("agent", "node", "seat", "label")
 DEAF = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
@@ -53,11 +57,11 @@ TICK_S = 0.02
 class Play:
     """One turn being played: what it was told, and what it will say at the end. Owns standard output."""
 
-    def __init__(self, state: str, told: dict[str, str], prompt: bytes) -> None:
-        """Count this turn and open its conversation later, when the script is known."""
+    def __init__(self, state: str, told: dict[str, str]) -> None:
+        """Count this turn; its prompt is read, and its conversation opened, when the script is known."""
         self.state = state
         self.told = told
-        self.prompt = prompt
+        self.prompt = b""
         self.turn = count(state, told)
         self.session = told.get("resume") or told.get("session", "")
         self.answer = "Done."
@@ -91,9 +95,11 @@ class Play:
 
 def put(fd: int, data: bytes) -> None:
     """Write all of `data`; a reader that is gone does not matter."""
-    with contextlib.suppress(OSError):
-        while data:
+    while data:
+        try:
             data = data[os.write(fd, data) :]
+        except OSError:
+            return
 
 
 def leave(status: int, line: str = "") -> NoReturn:
@@ -121,7 +127,7 @@ def count(state: str, told: dict[str, str]) -> int:
 
 def log(play: Play) -> None:
     """Add this process to `starts.jsonl`."""
-    line = {"pid": os.getpid(), "at": time.time(), "turn": play.turn, "prompt_bytes": len(play.prompt), **play.told}
+    line = {"pid": os.getpid(), "at": time.time(), "turn": play.turn, **play.told}
     fd = os.open(os.path.join(play.state, "starts.jsonl"), os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
     put(fd, json.dumps(line).encode() + b"\n")
     os.close(fd)
@@ -150,7 +156,7 @@ def write(play: Play, step: Step) -> None:
     path = step["write"]
     os.makedirs(os.path.dirname(path) or ".", exist_ok=True)
     with open(path, "wb") as file:
-        file.write(b64decode(step["base64"]) if "base64" in step else step.get("text", "").encode())
+        file.write(a2b_base64(step["base64"]) if "base64" in step else step.get("text", "").encode())
     if "mode" in step:
         os.chmod(path, int(step["mode"], 8))
 
@@ -179,6 +185,8 @@ def delete(play: Play, step: Step) -> None:
     del play
     path = step["delete"]
     if os.path.isdir(path) and not os.path.islink(path):
+        import shutil  # noqa: PLC0415  (as above)
+
         shutil.rmtree(path)
     else:
         os.unlink(path)
@@ -250,7 +258,7 @@ def kill(play: Play, step: Step) -> NoReturn:
     """Die of a signal; the first process of a namespace cannot, it leaves with the status a shell would show."""
     del play
     number = signal.Signals[f"SIG{step['kill']}"]
-    with contextlib.suppress(OSError):
+    if number not in {signal.SIGKILL, signal.SIGSTOP}:
         signal.signal(number, signal.SIG_DFL)
     os.kill(os.getpid(), number)
     leave(128 + number)
@@ -372,7 +380,7 @@ def load(path: str) -> list[Step]:
         with open(path, "rb") as file:
             data = file.read()
         if path.endswith(".toml"):
-            import tomllib  # noqa: PLC0415  (half of the time to start, and a JSON script does without)
+            import tomllib  # noqa: PLC0415  (as above)
 
             turns: list[Step] = tomllib.loads(data.decode())["turn"]
         else:
@@ -420,11 +428,12 @@ def fits(turn: Step, play: Play) -> bool:
 
 
 def main(argv: list[str]) -> None:
-    """Read the prompt to its end, find the entry, play it."""
+    """Note the start, read the prompt to its end, find the entry, play it."""
     script, state = argv[:2]
     told = dict(word.split("=", 1) for word in argv[2:])
-    play = Play(os.path.abspath(state), told, sys.stdin.buffer.read())
+    play = Play(os.path.abspath(state), told)
     log(play)
+    play.prompt = sys.stdin.buffer.read()
     turn = next((turn for turn in load(script) if fits(turn, play)), None)
     if turn is None:
         leave(127, f"{script} has nothing for turn {play.turn} of {told.get('agent')} in seat {told.get('seat')}")
