@@ -221,6 +221,7 @@ def test_only_the_machine_or_the_command_line_open_full_rights(tmp_path: Path) -
     assert not read(tmp_path).open_rights
     assert read(tmp_path, machine='[sandbox]\nmode = "unshare"\n').open_rights
     assert read(tmp_path, overrides={"sandbox.mode": "off"}).open_rights
+    assert read(tmp_path, '[sandbox]\nmode = "auto"\n', '[sandbox]\nmode = "off"\n').open_rights
     assert not read(tmp_path, machine='[sandbox]\nmode = "off"\n', overrides={"sandbox.mode": "bwrap"}).open_rights
 
 
