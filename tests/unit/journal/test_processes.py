@@ -1,0 +1,280 @@
+"""The journal between processes: death at any moment, two drivers, frozen drivers, words from outside."""
+
+import os
+import select
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from nightcrew.core.events import Entry, Noted, ParkAsked, ResumeAsked
+from nightcrew.core.ids import RunId
+from nightcrew.errors import UserError
+from nightcrew.journal.store import Fenced, Journal, RunBusy
+from unit.journal.conftest import RUN, Start, heard
+
+APPEND = """
+journal = Journal(home)
+lease = journal.acquire(run)
+seq = journal.last_seq(run)
+while True:
+    for entry in journal.append(lease, seq, 1.0, Noted(text=str(seq)), Noted(text="pair")):
+        seq = entry.seq
+    say(seq)
+"""
+HOLD = """
+lease = Journal(home).acquire(run)
+say("holds")
+sys.stdin.readline()
+"""
+
+
+def test_nothing_acknowledged_is_lost_by_kill_9(journal: Journal, start: Start) -> None:
+    """Killed at any moment of an append loop: every fact that was acknowledged is there, whole steps only, no gap; the next goes on."""
+    for round_ in range(8):
+        writer = start(APPEND)
+        said = [int(heard(writer))]
+        time.sleep(0.004 * round_)
+        writer.kill()
+        assert writer.stdout is not None
+        said += [int(line) for line in writer.stdout.read().splitlines() if line.strip()]
+        writer.wait()
+        entries = list(journal.entries(RUN))
+        assert [entry.seq for entry in entries] == list(range(1, len(entries) + 1))
+        assert len(entries) >= said[-1]
+        assert len(entries) % 2 == 1, "half a step was written"
+        firsts = [entry.event for entry in entries[1::2]]
+        assert firsts == [Noted(text=str(seq)) for seq in range(1, len(entries), 2)]
+
+
+def test_two_openers_make_one_journal(home: Path, start: Start) -> None:
+    """Processes that start at once on a fresh machine all find the same, whole journal."""
+    lines = """
+say("ready"); sys.stdin.readline()
+journal = Journal(home)
+journal.create(run + sys.argv[3], "repo", "t", 1.0, Noted(text="x"))
+say("done")
+"""
+    openers = [start(lines, f"-{n}") for n in range(4)]
+    for opener in openers:
+        assert heard(opener) == "ready"
+    for opener in openers:
+        assert opener.stdin is not None
+        opener.stdin.write("\n")
+        opener.stdin.flush()
+    assert [heard(opener) for opener in openers] == ["done"] * 4
+    journal = Journal(home)
+    assert len(journal.recent(10)) == 4
+    journal.close()
+
+
+def test_two_appenders_at_one_seq(journal: Journal, start: Start) -> None:
+    """Of facts decided on the same entry by several threads of a driver, exactly one is written at each seq (rulings 1)."""
+    lines = """
+import threading
+journal = Journal(home); lease = journal.acquire(run)
+gate = threading.Barrier(4)
+def work(name):
+    for seq in range(1, 51):
+        gate.wait()
+        try: journal.append(lease, seq, 1.0, Noted(text=name))
+        except SeqMoved: pass
+threads = [threading.Thread(target=work, args=(str(n),)) for n in range(4)]
+[t.start() for t in threads]; [t.join() for t in threads]
+say("done")
+"""
+    assert heard(start(lines)) == "done"
+    assert [entry.seq for entry in journal.entries(RUN)] == list(range(1, 52))
+
+
+def test_a_second_driver_is_told_who_the_first_is(journal: Journal, start: Start) -> None:
+    """A live run is busy, and the message names the process and when it began."""
+    before = time.time()
+    holder = start(HOLD)
+    assert heard(holder) == "holds"
+    with pytest.raises(RunBusy) as busy:
+        journal.acquire(RUN)
+    assert busy.value.pid == holder.pid
+    assert str(holder.pid) in busy.value.message
+    assert before - 1 <= busy.value.since <= time.time() + 1
+    assert isinstance(busy.value, UserError)
+    found = journal.holder(RUN)
+    assert found is not None
+    assert found.pid == holder.pid
+
+
+def test_a_dead_driver_leaves_no_lock(journal: Journal, start: Start) -> None:
+    """The kernel frees the lease at kill -9; nothing has to be deleted by a person."""
+    holder = start(HOLD)
+    assert heard(holder) == "holds"
+    holder.kill()
+    holder.wait()
+    assert journal.holder(RUN) is None
+    lease = journal.acquire(RUN)
+    journal.append(lease, 1, 2.0, Noted(text="on"))
+    lease.release()
+    lease.release()
+    journal.acquire(RUN).release()
+
+
+def test_looking_does_not_take(journal: Journal, start: Start) -> None:
+    """Any number of looks at the holder never make a driver believe the run is busy."""
+    looker = start("""
+from nightcrew.journal.lease import holder
+path = Journal(home).folder(run) / "lease"
+say("looks")
+while True: holder(path)
+""")
+    assert heard(looker) == "looks"
+    for _ in range(200):
+        journal.acquire(RUN).release()
+
+
+def test_a_frozen_driver_is_taken_over(journal: Journal, start: Start) -> None:
+    """A frozen holder keeps the run from `acquire`, not from `take_over`; thawed, its next append fails and writes nothing (rulings 8)."""
+    lines = """
+journal = Journal(home); lease = journal.acquire(run)
+journal.append(lease, 1, 1.0, Noted(text="old")); say("holds")
+sys.stdin.readline()
+try: journal.append(lease, 2, 1.0, Noted(text="zombie"))
+except Fenced: say("fenced")
+try: journal.append(lease, 3, 1.0, Noted(text="zombie"))
+except Fenced: say("fenced")
+"""
+    old = start(lines)
+    assert heard(old) == "holds"
+    old.send_signal(signal.SIGSTOP)
+    with pytest.raises(RunBusy):
+        journal.acquire(RUN)
+    lease = journal.take_over(RUN)
+    journal.append(lease, 2, 2.0, Noted(text="new"))
+    holder = journal.holder(RUN)
+    assert holder is not None
+    assert holder.pid == os.getpid(), "the next one is told about the new driver"
+    other = Journal(journal.home)
+    with pytest.raises(RunBusy):
+        other.acquire(RUN)
+    other.close()
+    old.send_signal(signal.SIGCONT)
+    assert old.stdin is not None
+    old.stdin.write("\n")
+    old.stdin.flush()
+    assert [heard(old), heard(old)] == ["fenced", "fenced"]
+    assert [entry.event for entry in journal.entries(RUN, 1)] == [Noted(text="old"), Noted(text="new")]
+
+
+def test_of_two_that_take_over_one_is_left(journal: Journal) -> None:
+    """Taken over twice, only the last can write, and it is the one that `acquire` is told about."""
+    leases = [journal.take_over(RUN) for _ in range(3)]
+    for lease in leases[:2]:
+        with pytest.raises(Fenced):
+            journal.append(lease, 1, 2.0, Noted(text="x"))
+    journal.append(leases[2], 1, 2.0, Noted(text="y"))
+    leases[0].release()
+    leases[1].release()
+    with pytest.raises(RunBusy):
+        journal.acquire(RUN)
+    leases[2].release()
+    journal.acquire(RUN)
+
+
+def test_programs_do_not_inherit_the_lease(journal: Journal) -> None:
+    """What a driver starts may outlive it; it does not keep the run locked (rulings 8)."""
+    lease = journal.acquire(RUN)
+    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE, close_fds=False) as child:
+        assert not os.get_inheritable(lease._fd)
+        lease.release()
+        journal.acquire(RUN).release()
+        assert child.poll() is None
+        child.communicate(b"\n")
+
+
+# ── words ─────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_a_word_becomes_a_fact_exactly_once(journal: Journal, start: Start) -> None:
+    """Killed around the moment a word becomes a fact, again and again: each word is a fact once, in the order they were said."""
+    lines = """
+journal = Journal(home); lease = journal.acquire(run)
+seq = journal.last_seq(run)
+say("drives")
+while True:
+    for word in journal.words(run):
+        journal.append(lease, seq, word.at, word.event, takes=(word.id,)); seq += 1
+"""
+    said: list[Noted] = []
+    for round_ in range(6):
+        driver = start(lines)
+        assert heard(driver) == "drives"
+        for n in range(10):
+            said.append(Noted(text=f"{round_}.{n}"))
+            journal.say(RUN, 5.0, said[-1])
+        time.sleep(0.002 * round_)
+        driver.kill()
+        driver.wait()
+    lease = journal.acquire(RUN)
+    for word in journal.words(RUN):
+        journal.append(lease, journal.last_seq(RUN), word.at, word.event, takes=(word.id,))
+    assert [entry.event for entry in journal.entries(RUN, 1)] == said
+    assert journal.words(RUN) == ()
+
+
+def test_a_taken_word_cannot_be_taken_again(journal: Journal) -> None:
+    """A word is marked in the same transaction as its fact; a second fact for it is refused and not written."""
+    lease = journal.acquire(RUN)
+    word = journal.say(RUN, 5.0, ParkAsked(now=True))
+    assert [(w.id, w.at, w.event) for w in journal.words(RUN)] == [(word, 5.0, ParkAsked(now=True))]
+    journal.append(lease, 1, 6.0, ParkAsked(now=True), takes=(word,))
+    with pytest.raises(LookupError):
+        journal.append(lease, 2, 6.0, ParkAsked(now=True), takes=(word,))
+    assert list(journal.entries(RUN, 1)) == [Entry(2, 6.0, ParkAsked(now=True))]
+
+
+def test_a_word_wakes_the_driver(journal: Journal, start: Start) -> None:
+    """A driver that sleeps on its bell wakes when a word is said in another process, and then finds it."""
+    bell = journal.listen(RUN)
+    assert select.select([bell], [], [], 0)[0] == []
+    speaker = start('Journal(home).say(run, 1.0, ResumeAsked()); say("said")')
+    assert select.select([bell], [], [], 60)[0] == [bell]
+    assert [word.event for word in journal.words(RUN)] == [ResumeAsked()]
+    assert bell.hush()
+    assert not bell.hush()
+    assert select.select([bell], [], [], 0)[0] == []
+    assert heard(speaker) == "said"
+    bell.close()
+
+
+def test_ringing_never_waits_or_fails(journal: Journal) -> None:
+    """With no bell, a dead driver's bell, or a driver that never listens, a word is left all the same."""
+    journal.say(RUN, 1.0, ResumeAsked())
+    bell = journal.listen(RUN)
+    assert os.write(bell.fileno(), b"!" * 1_000_000) < 1_000_000, "the pipe is full"
+    journal.say(RUN, 1.0, ResumeAsked())
+    assert bell.hush()
+    bell.close()
+    journal.say(RUN, 1.0, ResumeAsked())
+    assert len(journal.words(RUN)) == 3
+
+
+def test_a_new_driver_has_a_bell_of_its_own(journal: Journal) -> None:
+    """A frozen driver that is thawed cannot swallow the rings meant for its successor."""
+    old = journal.listen(RUN)
+    new = journal.listen(RUN)
+    journal.say(RUN, 1.0, ResumeAsked())
+    assert not old.hush()
+    assert new.hush()
+    old.close()
+    new.close()
+
+
+def test_words_are_each_runs_own(journal: Journal) -> None:
+    """A word said to one run is not heard by another, and cannot be taken by it."""
+    other = RunId("20260830-153013-ffff")
+    journal.create(other, "repo", "t", 1.0, Noted(text=""))
+    word = journal.say(RUN, 1.0, ResumeAsked())
+    assert journal.words(other) == ()
+    with pytest.raises(LookupError):
+        journal.append(journal.acquire(other), 1, 1.0, ResumeAsked(), takes=(word,))
