@@ -1,4 +1,4 @@
-"""Putting the work onto the target's tip: sync, conflict rounds by the fixer, undo (`pipeline.md`, Base sync). Used by three phases."""
+"""Putting the work onto the target's tip: sync, conflict rounds by the fixer, undo. Used by three phases."""
 
 from typing import NamedTuple
 
@@ -38,7 +38,11 @@ def wants(state: RunState, basing: Basing) -> tuple[Effect, ...]:
     match basing.step:
         case "sync":
             key = key_for(state, SyncBase, SYNC, seat)
-            return (SyncBase(key=key, node=SYNC, seat=seat, slot=slot, label=label, branch=branch, base=state.base, head=head),)
+            return (
+                SyncBase(
+                    key=key, node=SYNC, seat=seat, slot=slot, label=label, branch=branch, base=state.base, head=head
+                ),
+            )
         case "fix":
             return chain.ask(state, wish(state, winner, basing))
         case "continue":
@@ -68,11 +72,11 @@ def wish(state: RunState, winner: Candidate, basing: Basing) -> chain.Wish:
         answers=Answers.Edit,
         reads="",
         label=winner.label,
-        brief=lambda memory: _brief(state, basing, memory),
+        brief=lambda memory: _brief(state, basing, memory=memory),
     )
 
 
-def _brief(state: RunState, basing: Basing, memory: bool) -> Brief:
+def _brief(state: RunState, basing: Basing, *, memory: bool) -> Brief:
     paths = "\n".join(f"- {path}" for path in basing.paths)
     now = (
         "The target branch moved while the work was done. A rebase onto it stopped with conflicts in:\n\n"
@@ -111,7 +115,9 @@ def _synced(state: RunState, winner: Candidate, basing: Basing, event: BaseSynce
             rounds = basing.rounds
             step = "fix" if rounds < state.settings.pipeline.conflict_rounds else "undo"
             reason = event.note or "conflicts remain"
-            after = structs.replace(basing, step=step, tip=event.tip, paths=event.paths, rounds=rounds + 1, reason=reason)
+            after = structs.replace(
+                basing, step=step, tip=event.tip, paths=event.paths, rounds=rounds + 1, reason=reason
+            )
             return Based(state, after)
         case "undone":
             return Based(state, structs.replace(basing, step="sync"), _failure(state, basing))

@@ -53,8 +53,3 @@ def outputs(title: str, results: Iterable[CommandResult]) -> tuple[Part, ...]:
         parts += [Part(text=f"`{result.command}` ({how}):")]
         parts += [part for part in (quoted(result.output, OUTPUT_LIMIT),) if part]
     return (Part(text=f"# {title}"), *parts) if parts else ()
-
-
-def json_answer(shape: str) -> str:
-    """How a structured answer is asked for."""
-    return f"End your answer with one JSON object of exactly this shape, and nothing after it:\n\n{shape}"

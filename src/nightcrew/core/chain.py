@@ -1,4 +1,4 @@
-"""Asking a chain: when a call advances, who is asked next, what is a handover (`fixer-chain.md` sections 2 and 3).
+"""Asking a chain: when a call advances, who is asked next, what is a handover.
 
 Theory of operation. A phase says what it wants asked (`Wish`); `ask` gives the effect that is due for it and `answered`
 what an answer means. Between two answers the position stands in `RunState.calls`. One `StartTurn` asks one agent. A walk
@@ -12,10 +12,10 @@ from typing import NamedTuple
 
 from msgspec import structs
 
-from nightcrew.core.brief import json_answer
 from nightcrew.core.effects import Effect, StartTurn, Timer
 from nightcrew.core.events import AgentCooling, EffectAnswer, HandedOver, TimerFired, TurnEnded, TurnLost
 from nightcrew.core.ids import AgentId, Label, SeatKey, SlotId, fraction
+from nightcrew.core.reading import json_answer
 from nightcrew.core.roster import AgentRole, Answers
 from nightcrew.core.seats import forget, has_session, sat_down, seat_for, took_turn
 from nightcrew.core.state import Call, RunState, key_for, line, without
@@ -135,7 +135,11 @@ def ask(state: RunState, wish: Wish) -> tuple[Effect, ...]:
         agents = tuple(agent for agent, _ in call.entries) if call.sleeping else ()
         why = f"waiting for {', '.join(agents)}" if agents else f"pause before asking {call.entries[call.at][0]} again"
         span = max(0.0, call.wait_until - state.at)
-        return (Timer(key=key, node=wish.node, seat=wish.seat, fire_at=call.wait_until, span_s=span, why=why, agents=agents),)
+        return (
+            Timer(
+                key=key, node=wish.node, seat=wish.seat, fire_at=call.wait_until, span_s=span, why=why, agents=agents
+            ),
+        )
     return (_turn(state, wish, call),)
 
 
@@ -215,7 +219,9 @@ def _again(state: RunState, call: Call, outcome: Outcome) -> RunState:
         return _keep(forget(state, call.entries[call.at][1]), structs.replace(call, cold=call.cold + 1))
     if outcome.kind in ONCE_MORE:
         return _keep(state, structs.replace(call, reasked=call.reasked + 1))
-    pause = min(300.0, 5.0 * 4**call.tries) * (1 + 0.2 * fraction(f"{state.started.run}/{call.node}/{call.seat}/{state.seq}"))
+    pause = min(300.0, 5.0 * 4**call.tries) * (
+        1 + 0.2 * fraction(f"{state.started.run}/{call.node}/{call.seat}/{state.seq}")
+    )
     pause = max(pause, outcome.retry_after_s or 0.0)
     return _keep(state, structs.replace(call, tries=call.tries + 1, wait_until=state.at + pause))
 

@@ -1,4 +1,4 @@
-"""Every request the core can make. Requests begin with a verb and are compared by key alone (rulings 2).
+"""Every request the core can make. Requests begin with a verb and are compared by key alone (decision 0002).
 
 `Record`, the request to write a decision down, stands in `events` because it carries an event.
 """
@@ -116,7 +116,7 @@ class Land(Request, frozen=True, tag=True):
 
 
 class ResetWorkspace(Request, frozen=True, tag=True):
-    """Set a slot back to `start` after everything in it was rescued (rulings 48)."""
+    """Set a slot back to `start` after everything in it was rescued (decision 0030)."""
 
     slot: SlotId
     label: Label
@@ -125,7 +125,7 @@ class ResetWorkspace(Request, frozen=True, tag=True):
 
 
 class RescueWork(Request, frozen=True, tag=True):
-    """Make whatever is unsaved in a slot reachable from a rescue ref (law 8)."""
+    """Make whatever is unsaved in a slot reachable from a rescue ref (decision 0020)."""
 
     slot: SlotId
 
@@ -135,7 +135,7 @@ class DropWorkspaces(Request, frozen=True, tag=True):
 
 
 class Timer(Request, frozen=True, tag=True):
-    """Wait until `fire_at` (seconds since the epoch), but never longer than `span_s` of real time (rulings 10).
+    """Wait until `fire_at` (seconds since the epoch), but never longer than `span_s` of real time (decision 0010).
 
     With `agents`, fire early when the ledger says that one of them no longer cools.
     """
@@ -154,7 +154,7 @@ class Ask(Request, frozen=True, tag=True):
 
 
 class EmitCompletionMarkerAndTerminate(Request, frozen=True, tag=True):
-    """Write the completion marker (rulings 31)."""
+    """Write the completion marker (decision 0025)."""
 
     is_failure: bool
     reason: str

@@ -1,4 +1,4 @@
-"""Every fact of a run. Facts are in the past tense; the journal holds nothing else (laws 1 and 2)."""
+"""Every fact of a run. Facts are in the past tense; the journal holds nothing else (decision 0001)."""
 
 from typing import Annotated, ClassVar
 
@@ -30,7 +30,7 @@ class Answer(Fact, frozen=True, tag=True):
 
 
 class RunStarted(Fact, frozen=True, tag=True):
-    """All that the run needs of the world's settings (law 2). `repo` names a place; facts hold no paths (rulings 5)."""
+    """All that the run needs of the world's settings. `repo` names a place; facts hold no paths (decision 0005)."""
 
     run: RunId
     repo: str
@@ -49,7 +49,7 @@ class RunStarted(Fact, frozen=True, tag=True):
 
 
 class ConfigChanged(Fact, frozen=True, tag=True):
-    """The operator changed what a run was told (rulings 12). Fields that are None stay."""
+    """The operator changed what a run was told (decision 0012). Fields that are None stay."""
 
     limits: Limits | None = None
     roster: tuple[Agent, ...] | None = None
@@ -94,7 +94,7 @@ class Noted(Fact, frozen=True, tag=True):
 
 
 class LimitReached(Fact, frozen=True, tag=True):
-    """A limit forbids the next turn. A default asks a person, the operator's own ends the run (rulings 30)."""
+    """A limit forbids the next turn. A default asks a person, the operator's own ends the run (decision 0024)."""
 
     valve: str
     value: float
@@ -105,7 +105,7 @@ class LimitReached(Fact, frozen=True, tag=True):
 
 
 class EffectStarted(Fact, frozen=True, tag=True):
-    """An effect is about to run; nothing runs before this is on disk (law 4)."""
+    """An effect is about to run; nothing runs before this is on disk."""
 
     key: EffectId
     effect: Effect
@@ -133,7 +133,7 @@ class StepFailed(Answer, frozen=True, tag=True):
 
 
 class HandlerCrashed(Answer, frozen=True, tag=True):
-    """Our own bug while an effect ran (rulings 7)."""
+    """Our own bug while an effect ran (decision 0007)."""
 
     reason: str
     traceback: Blob
@@ -162,11 +162,11 @@ class TurnEnded(Answer, frozen=True, tag=True):
 
 
 class TurnLost(Answer, frozen=True, tag=True):
-    """A turn's supervisor vanished without a trace: nobody's fault, asked again (rulings 9)."""
+    """A turn's supervisor vanished without a trace: nobody's fault, asked again (decision 0009)."""
 
 
 class AgentCooling(Answer, frozen=True, tag=True):
-    """The ledger knows that this agent cools down until `until`: it was not asked (rulings 24)."""
+    """The ledger knows that this agent cools down until `until`: it was not asked (decision 0021)."""
 
     agent: AgentId
     until: float
@@ -258,7 +258,7 @@ class WorkspacesDropped(Answer, frozen=True, tag=True):
 
 
 class TimerFired(Answer, frozen=True, tag=True):
-    """A pause or wait is over; `early` when the ledger moved (rulings 24)."""
+    """A pause or wait is over; `early` when the ledger moved (decision 0021)."""
 
     early: bool = False
 
@@ -273,7 +273,7 @@ class HandedOver(Fact, frozen=True, tag=True):
 
 
 class ChainReset(Fact, frozen=True, tag=True):
-    """Recovery lets a node's chain start at the front again; handovers before that index no longer count (rulings 23)."""
+    """Recovery lets a node's chain start at the front again; handovers before that index no longer count (decision 0021)."""
 
     chain: str
     handovers_before: Count
@@ -353,7 +353,7 @@ AwaitingDevFixEvent = (
     | RecoveryEscalated
     | RecoverySucceeded
 )
-"""The nine variants of the seed, names and fields as given there."""
+"""The nine facts of the recovery loop; the names of variants and fields are its wire form."""
 
 EffectAnswer = (
     Asked
@@ -405,7 +405,7 @@ class Entry(Struct, frozen=True):
 
 
 class Record(Struct, frozen=True):
-    """The request to write a decision down: the engine appends `event` itself, at the seq it was decided on (rulings 1)."""
+    """The request to write a decision down: the engine appends `event` itself, at the seq it was decided on (decision 0002)."""
 
     event: Event
 

@@ -1,4 +1,4 @@
-"""The fixer chain, shared by every node that asks a fixer (seed; `fixer-chain.md` section 5).
+"""The fixer chain, shared by every node that asks a fixer.
 
 Sticky within a run and never persisted: the memory is `RunState.handovers` alone, so that the report and the behaviour
 read one record and nothing is written to the config.
@@ -8,7 +8,7 @@ from nightcrew.core.chain import counted, sticky_start
 from nightcrew.core.ids import AgentId, SeatKey
 from nightcrew.core.roster import AgentRole
 from nightcrew.core.state import RunState
-from nightcrew.core.work import Candidate
+from nightcrew.core.work import Candidate, CommandResult
 
 FIX_NODES = ("fix", "gate-fix", "land", "rebase")
 """Every consumer records its handovers under exactly one of these, so that the two sides cannot disagree."""
@@ -28,3 +28,10 @@ def attempts(state: RunState, winner: Candidate) -> tuple[tuple[tuple[AgentId, S
     start = sticky_start(chain, counted(state, str(AgentRole.Fixer)), FIX_NODES)
     seats = tuple((agent, winner.seat if agent == winner.agent else FIX_SEAT) for agent in chain[start:])
     return seats, chain[:start]
+
+
+def gate_round_left(state: RunState, winner: Candidate, red: CommandResult) -> bool:
+    """Whether a gate-fix round can help and may be made: an ordinary failure, budget left, and somebody to ask."""
+    at = state.validating
+    left = at.rounds < state.settings.pipeline.gate_fix_rounds + at.granted
+    return red.ordinary and left and bool(attempts(state, winner)[0])

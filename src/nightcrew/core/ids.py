@@ -11,7 +11,7 @@ AgentId = NewType("AgentId", str)
 SeatKey = NewType("SeatKey", str)
 """A named chair in a run: `impl-A`, `review-1`, `fix`, `dev-fix` …"""
 EffectId = NewType("EffectId", str)
-"""`run/kind/node/seat/n`: derived, and never the same twice in a run (rulings 3)."""
+"""`run/kind/node/seat/n`: derived, and never the same twice in a run (decision 0003)."""
 Label = NewType("Label", str)
 """What a candidate is called while nobody may know its author: `A`, `B` …"""
 SlotId = NewType("SlotId", str)
@@ -30,17 +30,17 @@ def short(run: RunId) -> str:
 
 
 def effect_id(run: RunId, kind: str, node: str, seat: str, n: int) -> EffectId:
-    """The key of the `n`-th effect of its lane (kind, node, seat) in this run (rulings 3)."""
+    """The key of the `n`-th effect of its lane (kind, node, seat) in this run (decision 0003)."""
     return EffectId(f"{run}/{kind}/{node}/{seat}/{n}")
 
 
 def session_id(seed: str, seat: SeatKey, generation: int, agent: AgentId) -> str:
-    """The conversation id offered to a CLI that accepts one; the same inputs give the same UUID (rulings 4)."""
+    """The conversation id offered to a CLI that accepts one; the same inputs give the same UUID (decision 0004)."""
     return str(uuid5(_NAMESPACE, f"{seed}/{seat}/{generation}/{agent}"))
 
 
 def branch_name(run: RunId, label: str, epoch: int) -> str:
-    """The branch a candidate is published under; a new `recovery_epoch` never reuses an old name (rulings 3)."""
+    """The branch a candidate is published under; a new `recovery_epoch` never reuses an old name (decision 0003)."""
     return f"nightcrew/{short(run)}/{label}" if epoch == 0 else f"nightcrew/{short(run)}/e{epoch}-{label}"
 
 

@@ -1,4 +1,4 @@
-"""What a run may spend, and whether it has (rulings 30)."""
+"""What a run may spend, and whether it has (decision 0024)."""
 
 from msgspec import Struct
 

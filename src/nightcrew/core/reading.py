@@ -1,4 +1,4 @@
-"""Finding the structured part of an agent's prose: every balanced JSON object, of which the last fitting one counts."""
+"""The structured part of an agent's prose: how it is asked for, and how it is found. Of all balanced JSON objects the last fitting one counts."""
 
 from collections.abc import Iterator
 from typing import Any, TypeVar
@@ -9,6 +9,11 @@ T = TypeVar("T")
 
 LONGEST = 2_000_000
 """Characters from the end that are looked at; a structured answer stands at the end."""
+
+
+def json_answer(shape: str) -> str:
+    """How a structured answer is asked for."""
+    return f"End your answer with one JSON object of exactly this shape, and nothing after it:\n\n{shape}"
 
 
 def objects(text: str) -> Iterator[str]:
@@ -22,7 +27,7 @@ def objects(text: str) -> Iterator[str]:
                 escaped = False
             elif char == "\\":
                 escaped = True
-            elif char == '"' or char == "\n":
+            elif char in {'"', "\n"}:
                 inside = False
         elif char == '"' and depth:
             inside = True

@@ -1,4 +1,4 @@
-"""AwaitingDevFix: what is due inside the phase, levels, pauses and the completion marker (`recovery.md`; names from the seed).
+"""AwaitingDevFix: what is due inside the phase, levels, pauses and the completion marker.
 
 Theory of operation. A terminal failure leaves a `Trouble` (module `trouble`). Inside the phase exactly one thing is due at a
 time: a pending marker before everything; then the trigger; then the dev-fix turn, or its skip, or the wait for an agent; then
@@ -76,7 +76,9 @@ def wants(state: RunState) -> tuple[Effect, ...]:
         return ()
     match trouble.step:
         case "ask":
-            return rooms.author(state, host.label) if _lost(state, host) else chain.ask(state, wish(state, host))
+            return (
+                rooms.author(state, host.label) if _lost(state, host) else chain.ask(state, wish(state, trouble, host))
+            )
         case "collect":
             return (rooms.collect(state, NODE, host.label, f"dev-fix {trouble.attempts + 1}"),)
         case _:
@@ -84,7 +86,7 @@ def wants(state: RunState) -> tuple[Effect, ...]:
 
 
 def due(state: RunState) -> Event | None:
-    """The decision that must be written down now, if any (rulings 1); one at a time, in this order."""
+    """The decision that must be written down now, if any (decision 0002); one at a time, in this order."""
     trouble = state.trouble
     if trouble is None:
         return None
@@ -164,7 +166,7 @@ def answered(state: RunState, effect: Effect, event: EffectAnswer) -> RunState:
         return _collected(state, trouble, host, event)
     if host is None or not isinstance(effect, StartTurn | Timer):
         return state
-    state, verdict = chain.answered(state, wish(state, host), effect, event)
+    state, verdict = chain.answered(state, wish(state, trouble, host), effect, event)
     match verdict:
         case chain.Good(outcome):
             said = outcome.answer.tail if outcome.answer else ""
@@ -186,7 +188,7 @@ def _collected(state: RunState, trouble: Trouble, host: Candidate, event: WorkCo
 
 
 def applied(state: RunState, event: Event) -> RunState:
-    """The meaning of each of the nine variants, in whatever phase it comes; total (`recovery.md` section 2)."""
+    """The meaning of each of the nine variants, in whatever phase it comes; total."""
     match event:
         case DevFixTriggered():
             return _with(state, triggered=True)
@@ -235,7 +237,9 @@ def _attempt_over(state: RunState) -> RunState:
         wait_until=state.at + pause if pause else 0.0,
     )  # fmt: skip
     if ceiling and attempts >= ceiling and state.marker is None:
-        return structs.replace(state, marker=Marker(is_failure=True, reason=f"{CEILING}: {attempts} attempts: {trouble.failure.reason}"))
+        return structs.replace(
+            state, marker=Marker(is_failure=True, reason=f"{CEILING}: {attempts} attempts: {trouble.failure.reason}")
+        )
     return state
 
 
@@ -294,7 +298,7 @@ def _write_failed(state: RunState, event: CompletionMarkerWriteFailed) -> RunSta
 
 
 def marker_wants(state: RunState, marker: Marker) -> tuple[Effect, ...]:
-    """Of a pending marker: first the rescue of every slot, then its pause, then the marker itself (rulings 31)."""
+    """Of a pending marker: first the rescue of every slot, then its pause, then the marker itself (decision 0025)."""
     if marker.is_failure:
         unsaved = [(seat, space) for seat, space in state.workspaces.items() if seat not in state.rescued]
         if unsaved:
@@ -321,7 +325,7 @@ def marker_answered(state: RunState, effect: Effect, event: EffectAnswer) -> Run
 
 
 def ending(state: RunState, reason: str) -> RunState:
-    """The run with a failure marker pending: a cancel, a valve or a catastrophe (rulings 31). The first reason is kept."""
+    """The run with a failure marker pending: a cancel, a valve or a catastrophe (decision 0025). The first reason is kept."""
     if state.done or (state.marker is not None and state.marker.is_failure):
         return state
     marker = Marker(is_failure=True, reason=reason)
@@ -333,7 +337,7 @@ def ending(state: RunState, reason: str) -> RunState:
 # ── the dev-fix turn ──────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def wish(state: RunState, host: Candidate) -> chain.Wish:
+def wish(state: RunState, trouble: Trouble, host: Candidate) -> chain.Wish:
     """The dev-fix turn: the developer role in the workspace that failed."""
     entries, before = chain.walk(state, AgentRole.Developer, SEAT, (NODE,))
     return chain.Wish(
@@ -346,13 +350,11 @@ def wish(state: RunState, host: Candidate) -> chain.Wish:
         answers=Answers.Edit,
         reads="",
         label=host.label,
-        brief=lambda _memory: _brief(state, host),
+        brief=lambda _memory: _brief(state, trouble, host),
     )
 
 
-def _brief(state: RunState, host: Candidate) -> Brief:
-    trouble = state.trouble
-    assert trouble is not None
+def _brief(state: RunState, trouble: Trouble, host: Candidate) -> Brief:
     failure = trouble.failure
     tried = f"This is attempt {trouble.attempts + 1}; level {max(1, trouble.level)} of 4." if trouble.attempts else ""
     findings = "\n".join(f"- {f.id}: {f.why}" for f in state.open_findings)
@@ -380,7 +382,7 @@ def _lost(state: RunState, host: Candidate) -> bool:
 
 
 def _role(trouble: Trouble) -> AgentRole:
-    """The failed role; a failure without an agent takes its phase's role (rulings 26)."""
+    """The failed role; a failure without an agent takes its phase's role."""
     named = trouble.failure.role
     if named in {str(role) for role in AgentRole}:
         return AgentRole(named)
@@ -403,5 +405,3 @@ def _with(state: RunState, **changes: object) -> RunState:
     if state.trouble is None:
         return state
     return structs.replace(state, trouble=structs.replace(state.trouble, **changes))
-
-

@@ -1,9 +1,9 @@
-"""The whole of routing: `reduce` folds one fact, `wanted` says what should be in flight. Both are pure and total (laws 1-3).
+"""The whole of routing: `reduce` folds one fact, `wanted` says what should be in flight. Both are pure and total (decisions 0001 and 0002).
 
 Theory of operation. An answer belongs to an effect by its key. It is routed only while that key is open and was opened in the
 present visit of the phase; else only its cost counts. After every fact, `arrived` moves on through steps that ask nothing, to
 a fixed point. `desired` is what the phase asks for; `wanted` adds the decisions that must be written down: while one is due
-nothing new starts, and nothing is cancelled because of it (rulings 1).
+nothing new starts, and nothing is cancelled because of it (decision 0002).
 """
 
 from typing import get_args
@@ -11,13 +11,22 @@ from typing import get_args
 from msgspec import structs
 
 from nightcrew.core import chain, limits, recovery, rooms
-from nightcrew.core.effects import Ask, Effect, EmitCompletionMarkerAndTerminate, PrepareWorkspace, RunCommands, StartTurn, Timer, slot_of
+from nightcrew.core.effects import (
+    Ask,
+    Effect,
+    EmitCompletionMarkerAndTerminate,
+    PrepareWorkspace,
+    RunCommands,
+    StartTurn,
+    Timer,
+    slot_of,
+)
 from nightcrew.core.events import (
     Answer,
     Answered,
     AwaitingDevFixEvent,
-    Cancelled,
     CancelAsked,
+    Cancelled,
     ChainReset,
     CommandsEnded,
     CompletionMarkerEmitted,
@@ -44,12 +53,12 @@ from nightcrew.core.events import (
 from nightcrew.core.ids import EffectId, SeatKey
 from nightcrew.core.phases import landing, planning
 from nightcrew.core.phases.catalog import PHASES
-from nightcrew.core.state import Opened, RunState, busy, key_for, lane, without
+from nightcrew.core.state import Marker, Opened, RunState, busy, key_for, lane, without
 from nightcrew.core.trouble import fail
 from nightcrew.core.work import Class, Failure, Outcome, PipelinePhase, Purpose, Question
 
 CRASHES = 2
-"""How often the same effect is run again after our own bug, or after a fault of a step that may pass (rulings 7)."""
+"""How often the same effect is run again after our own bug, or after a fault of a step that may pass (decision 0007)."""
 MORE = "more"
 _VARIANTS = get_args(AwaitingDevFixEvent)
 
@@ -57,7 +66,8 @@ _VARIANTS = get_args(AwaitingDevFixEvent)
 def begin(entry: Entry) -> RunState:
     """The state after a run's first fact; a journal that begins otherwise is a bug."""
     event = entry.event
-    assert isinstance(event, RunStarted), f"the first fact of a run is RunStarted, not {type(event).__name__}"
+    if not isinstance(event, RunStarted):
+        raise TypeError(f"the first fact of a run is RunStarted, not {type(event).__name__}")
     state = RunState(started=event, seq=entry.seq, at=entry.at, phase=PipelinePhase.Planning, base=event.base)
     return _advance(state)
 
@@ -197,7 +207,7 @@ def _pay(state: RunState, outcome: Outcome) -> RunState:
 
 
 def _late(state: RunState, event: EffectAnswer) -> RunState:
-    """An answer nobody waits for any more routes nothing; its cost counts, once (rulings 6)."""
+    """An answer nobody waits for any more routes nothing; its cost counts, once (decision 0006)."""
     if isinstance(event, TurnEnded) and event.key in state.unbilled:
         return _pay(structs.replace(state, unbilled=without(state.unbilled, event.key)), event.outcome)
     return state
@@ -212,7 +222,9 @@ def _step_failed(state: RunState, opened: Opened, event: HandlerCrashed | StepFa
         return recovery.ending(state, event.reason)
     if state.marker is not None:
         if isinstance(effect, EmitCompletionMarkerAndTerminate):
-            return recovery.applied(state, CompletionMarkerWriteFailed(is_failure=effect.is_failure, error=event.reason))
+            return recovery.applied(
+                state, CompletionMarkerWriteFailed(is_failure=effect.is_failure, error=event.reason)
+            )
         return recovery.marker_answered(state, effect, event)
     if opened.visit != state.visit:
         return state
@@ -286,7 +298,7 @@ def _replied(state: RunState, event: Answered) -> RunState:
 
 
 def blocked(state: RunState) -> Question | None:
-    """The question the whole run waits for: one that holds, while nothing is open but questions (rulings 29)."""
+    """The question the whole run waits for: one that holds, while nothing is open but questions (decision 0023)."""
     holding = next((q for q in state.questions.values() if q.holds), None)
     idle = all(isinstance(o.effect, Ask) for o in state.open.values())
     return holding if idle and not state.done and state.marker is None else None
@@ -296,14 +308,14 @@ def blocked(state: RunState) -> Question | None:
 
 
 def desired(state: RunState) -> tuple[Effect, ...]:
-    """What is asked for now; never a Record, and never depending on whether one is due (rulings 1)."""
+    """What is asked for now; never a Record, and never depending on whether one is due (decision 0002)."""
     if state.done:
         return ()
     if state.parked:
         still = () if state.park_now else tuple(o.effect for o in state.open.values() if o.begun)
         return tuple(e for e in still if not isinstance(e, Timer | Ask))
     if state.marker is not None:
-        return _marker_desired(state)
+        return _marker_desired(state, state.marker)
     asks = tuple(_ask(state, q) for q in state.questions.values())
     effects = recovery.wants(state) if state.phase is PipelinePhase.AwaitingDevFix else PHASES[state.phase].wants(state)
     if any(q.holds for q in state.questions.values()) or limits.exceeded(state.started.limits, state.spend):
@@ -316,9 +328,8 @@ def _free(state: RunState, effect: Effect) -> bool:
     return not isinstance(effect, StartTurn) and not any(q.holds for q in state.questions.values())
 
 
-def _marker_desired(state: RunState) -> tuple[Effect, ...]:
-    assert state.marker is not None
-    own = recovery.marker_wants(state, state.marker)
+def _marker_desired(state: RunState, marker: Marker) -> tuple[Effect, ...]:
+    own = recovery.marker_wants(state, marker)
     keys = {effect.key for effect in own}
     return own if all(key in keys for key in state.open) else tuple(e for e in own if e.key in state.open)
 

@@ -39,7 +39,9 @@ def reader(state: RunState, seat: SeatKey, head: Commit) -> tuple[Effect, ...]:
     return (PrepareWorkspace(key=key, node="workspace", seat=seat, start=head),)
 
 
-def commands(state: RunState, purpose: Purpose, seat: SeatKey, lines: tuple[str, ...], *, cached: bool = False) -> Effect:
+def commands(
+    state: RunState, purpose: Purpose, seat: SeatKey, lines: tuple[str, ...], *, cached: bool = False
+) -> Effect:
     """The effect that runs those shell lines in the seat's workspace; `cached` = a gate that a known green tree may answer."""
     candidate = next((c for c in state.candidates.values() if c.seat == seat), None)
     return RunCommands(

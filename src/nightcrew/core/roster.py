@@ -8,7 +8,7 @@ from nightcrew.core.ids import AgentId
 
 
 class AgentRole(StrEnum):
-    """What is asked of an agent (rulings 26)."""
+    """What is asked of an agent."""
 
     Planner = "planner"
     Advisor = "advisor"
@@ -21,7 +21,7 @@ class AgentRole(StrEnum):
 
 
 class Answers(StrEnum):
-    """The kinds of answer an agent can give (rulings 46)."""
+    """The kinds of answer an agent can give (decision 0029)."""
 
     Edit = "edit"
     Text = "text"
@@ -39,7 +39,7 @@ class Agent(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One entry of the roster: an adapter's kind, a model, options and the account that cools down together.
 
     `command` is the argv of kinds `command` and `scripted`; `program` and `version` are what it resolved to when the
-    run started (rulings 12). `usd_per_turn` prices agents that report no money themselves.
+    run started (decision 0012). `usd_per_turn` prices agents that report no money themselves.
     """
 
     id: AgentId
@@ -59,7 +59,7 @@ class Agent(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Roles(Struct, frozen=True):
-    """Which chain each role asks; an absent role has nobody who could answer and is skipped (rulings 46)."""
+    """Which chain each role asks; an absent role has nobody who could answer and is skipped (decision 0029)."""
 
     chains: dict[AgentRole, tuple[AgentId, ...]] = {}
     fixer_set: bool = False

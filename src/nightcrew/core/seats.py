@@ -1,4 +1,4 @@
-"""Seats: who sits where, and whether a prompt may rely on memory (`fixer-chain.md` section 4)."""
+"""Seats: who sits where, and whether a prompt may rely on memory."""
 
 from msgspec import structs
 
@@ -10,7 +10,7 @@ from nightcrew.core.work import Outcome
 def seat_for(state: RunState, key: SeatKey, agent: AgentId) -> SeatState:
     """The seat `key` for `agent`: the same agent continues its conversation, another gets a fresh seat.
 
-    A fresh seat's id is minted from the agent too, since the earlier agent's id is taken by its CLI (seed).
+    A fresh seat's id is minted from the agent too, since the earlier agent's id is taken by its CLI.
     """
     now = state.seats.get(key)
     if now is not None and now.agent == agent:
@@ -19,7 +19,7 @@ def seat_for(state: RunState, key: SeatKey, agent: AgentId) -> SeatState:
 
 
 def fresh_seat(state: RunState, key: SeatKey, agent: AgentId) -> SeatState:
-    """A seat with a conversation that was never offered to any CLI before (rulings 4)."""
+    """A seat with a conversation that was never offered to any CLI before (decision 0004)."""
     generation = state.generations.get(key, 0) + 1
     return SeatState(
         key=key, agent=agent, generation=generation, minted=session_id(state.started.seed, key, generation, agent)
@@ -47,7 +47,16 @@ def took_turn(state: RunState, key: SeatKey, outcome: Outcome, slot: SlotId) -> 
     """The run after the agent in `key` took a turn in `slot` and told which conversation it was."""
     seat = state.seats[key]
     told = outcome.session or seat.reported
-    return sat_down(state, structs.replace(seat, turns=seat.turns + 1, reported=told, slot=slot if told else seat.slot))
+    return sat_down(
+        state,
+        structs.replace(
+            seat,
+            turns=seat.turns + 1,
+            reported=told,
+            usd=seat.usd + (outcome.usd or 0.0),
+            slot=slot if told else seat.slot,
+        ),
+    )
 
 
 def forget(state: RunState, key: SeatKey) -> RunState:

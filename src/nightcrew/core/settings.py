@@ -1,10 +1,10 @@
-"""What a run was told when it started: the settings its first fact holds (law 2, rulings 12)."""
+"""What a run was told when it started: the settings its first fact holds (decision 0012)."""
 
 from msgspec import Struct
 
 
 class Pipeline(Struct, frozen=True, kw_only=True):
-    """How many take part and how often. Rounds are counted per visit of a phase (rulings 48)."""
+    """How many take part and how often. Rounds are counted per visit of a phase (decision 0030)."""
 
     plan: bool = True
     reviewers: int = 1

@@ -41,7 +41,7 @@ class Opened(Struct, frozen=True, omit_defaults=True):
 
 
 class SeatState(Struct, frozen=True, omit_defaults=True, kw_only=True):
-    """Who sits in a seat and what its conversation is (rulings 4). `slot` is where the conversation began."""
+    """Who sits in a seat and what its conversation is (decision 0004). `slot` is where the conversation began."""
 
     key: SeatKey
     agent: AgentId
@@ -49,11 +49,13 @@ class SeatState(Struct, frozen=True, omit_defaults=True, kw_only=True):
     minted: str
     turns: int = 0
     reported: str = ""
+    usd: float = 0.0
+    """What this conversation has cost so far, for programs that only tell the sum."""
     slot: SlotId = SlotId("")
 
 
 class Call(Struct, frozen=True, omit_defaults=True, kw_only=True):
-    """One question put to a chain: its entries from the start on, and how far it got (`fixer-chain.md` section 3)."""
+    """One question put to a chain: its entries from the start on, and how far it got."""
 
     node: str
     seat: SeatKey
@@ -136,7 +138,7 @@ class Validating(Struct, frozen=True, omit_defaults=True, kw_only=True):
     red: tuple[CommandResult, ...] = ()
     hooked: int = 0
     fresh: bool = False
-    """The cache of green gates is not to be believed (rulings 19)."""
+    """The cache of green gates is not to be believed (decision 0019)."""
 
 
 class Committing(Struct, frozen=True, omit_defaults=True):
@@ -160,7 +162,7 @@ class LandingTry(Struct, frozen=True, omit_defaults=True, kw_only=True):
 
 
 class Marker(Struct, frozen=True, omit_defaults=True, kw_only=True):
-    """A pending completion marker (rulings 31): the first reason is kept, the newest error beside it."""
+    """A pending completion marker (decision 0025): the first reason is kept, the newest error beside it."""
 
     is_failure: bool
     reason: str
@@ -170,7 +172,7 @@ class Marker(Struct, frozen=True, omit_defaults=True, kw_only=True):
 
 
 class Trouble(Struct, frozen=True, omit_defaults=True, kw_only=True):
-    """A terminal failure being recovered from, until the phase that failed completes (`recovery.md`)."""
+    """A terminal failure being recovered from, until the phase that failed completes."""
 
     failure: Failure
     failed_phase: PipelinePhase
@@ -245,7 +247,7 @@ class RunState(Struct, frozen=True, omit_defaults=True, kw_only=True):
     parked: bool = False
     park_now: bool = False
     refused: str = ""
-    """Why the run never began to pay anybody: preflight could not work (rulings 45)."""
+    """Why the run never began to pay anybody: preflight could not work."""
     rescued: tuple[SeatKey, ...] = ()
     """The seats whose unsaved work is safe, once a failure marker is pending."""
     ended: str = ""
@@ -299,7 +301,7 @@ def enter(state: RunState, phase: PipelinePhase, **changes: object) -> RunState:
 
 
 def busy(state: RunState) -> bool:
-    """Whether time counts against the `wall` limit: a turn or command really runs (rulings 30)."""
+    """Whether time counts against the `wall` limit: a turn or command really runs (decision 0024)."""
     return any(o.begun and isinstance(o.effect, StartTurn | RunCommands) for o in state.open.values())
 
 

@@ -1,4 +1,4 @@
-"""A terminal failure enters AwaitingDevFix, and the phase that failed ends it by completing (`recovery.md` sections 1 and 3)."""
+"""A terminal failure enters AwaitingDevFix, and the phase that failed ends it by completing."""
 
 from msgspec import structs
 
@@ -54,4 +54,6 @@ def leave(state: RunState, phase: PipelinePhase, **changes: object) -> RunState:
 
 def missing(state: RunState, what: str, role: str) -> RunState:
     """The failure of a phase whose inputs are not there (no plan, no candidate, no winner)."""
-    return fail(state, Failure(phase=state.phase, role=role, kind="missing", reason=f"{what} is missing", signature=what))
+    return fail(
+        state, Failure(phase=state.phase, role=role, kind="missing", reason=f"{what} is missing", signature=what)
+    )

@@ -8,7 +8,7 @@ from nightcrew.core.ids import AgentId, Commit, Label, SeatKey, SlotId, Tree
 
 
 class PipelinePhase(StrEnum):
-    """Where a run stands (DESIGN section 4)."""
+    """Where a run stands."""
 
     Planning = "Planning"
     Development = "Development"
@@ -24,7 +24,7 @@ class PipelinePhase(StrEnum):
 
 
 class Blob(Struct, frozen=True, omit_defaults=True):
-    """A text that travels by digest (rulings 5): sha256 hex, size in bytes, and its last part (up to 2 KB; all of it when shorter)."""
+    """A text that travels by digest (decision 0005): sha256 hex, size in bytes, and its last part (up to 2 KB; all of it when shorter)."""
 
     digest: str
     size: int
@@ -85,7 +85,7 @@ class Class(StrEnum):
 
 
 UNAVAILABLE = frozenset({Class.Quota, Class.Billing, Class.RateLimit, Class.Overloaded, Class.Auth})
-"""The classes that say "this agent cannot work now" rather than "it worked badly" (rulings 28)."""
+"""The classes that say "this agent cannot work now" rather than "it worked badly" (decision 0022)."""
 
 
 class Severity(StrEnum):
@@ -174,7 +174,7 @@ class Outcome(Struct, frozen=True, omit_defaults=True, kw_only=True):
 
 
 class FailClass(StrEnum):
-    """How a call failed, as the handover record says it (fixer-chain section 2)."""
+    """How a call failed, as the handover record says it."""
 
     Quota = "quota"
     Timeout = "timeout"
@@ -300,11 +300,11 @@ class Failure(Struct, frozen=True, omit_defaults=True, kw_only=True):
     asked: tuple[AgentId, ...] = ()
     """Whom the exhausted call had asked."""
     internal: bool = False
-    """Our own bug: never a dev-fix turn (rulings 7)."""
+    """Our own bug: never a dev-fix turn (decision 0007)."""
 
 
 class Question(Struct, frozen=True, omit_defaults=True):
-    """Something only a person can decide. `holds` = the run waits for the answer (rulings 29)."""
+    """Something only a person can decide. `holds` = the run waits for the answer (decision 0023)."""
 
     id: str
     text: str

@@ -5,15 +5,14 @@ import textwrap
 from msgspec import structs
 
 from nightcrew.core import brief as b
-from nightcrew.core import chain, reading, rooms
+from nightcrew.core import chain, fixer, reading, rooms
 from nightcrew.core.effects import Effect, MakeCommit
 from nightcrew.core.events import CommitMade, CommitRefused, EffectAnswer
 from nightcrew.core.ids import SeatKey, Tree
-from nightcrew.core.phases import validation
 from nightcrew.core.roster import AgentRole, Answers
 from nightcrew.core.state import Committing, LandingTry, RunState, Validating, enter, key_for
-from nightcrew.core.trouble import leave, missing
-from nightcrew.core.work import Blob, Brief, Candidate, CommandResult, CommitText, Part, PipelinePhase
+from nightcrew.core.trouble import fail, leave, missing
+from nightcrew.core.work import Brief, Candidate, CommandResult, CommitText, Failure, Part, PipelinePhase
 
 NODE = "commit"
 SEAT = SeatKey("commit")
@@ -61,7 +60,8 @@ def answered(state: RunState, effect: Effect, event: EffectAnswer) -> RunState:
         case CommitMade():
             return _made(state, winner, event)
         case CommitRefused():
-            return _refused(state, event.output, event.code, event.hook or "commit")
+            result = CommandResult(f"{event.hook or 'commit'} hook", event.code, event.output)
+            return _refused(state, winner, result)
         case _:
             pass
     state, verdict = chain.answered(state, wish(state, winner), effect, event)
@@ -125,31 +125,59 @@ def _brief(state: RunState, winner: Candidate) -> Brief:
         Part(text="# The change"),
         b.quoted(winner.change.patch, b.PATCH_LIMIT),
         "# What you are asked\n\nWrite the commit message of this change: what it does and why, no trailers, no mention of an agent.\n\n"
-        + b.json_answer(SHAPE),
+        + reading.json_answer(SHAPE),
     )
 
 
 def _wrapped(body: str) -> str:
-    lines = [part if part[:2] in {"- ", "* ", "  "} else textwrap.fill(part, SUBJECT) for part in body.strip().splitlines()]
-    return "\n".join(part for part in lines if not part.lower().startswith(("co-authored-by:", "signed-off-by:", "generated")))
+    lines = [
+        part if part[:2] in {"- ", "* ", "  "} else textwrap.fill(part, SUBJECT) for part in body.strip().splitlines()
+    ]
+    return "\n".join(
+        part for part in lines if not part.lower().startswith(("co-authored-by:", "signed-off-by:", "generated"))
+    )
 
 
 def _made(state: RunState, winner: Candidate, event: CommitMade) -> RunState:
     if event.tree == state.gated:
         return leave(state, PipelinePhase.Landing, commit=event.commit, trying=_fresh_try(state))
     if state.validating.hooked:
-        note = CommandResult("commit hook", 1, b.small("the commit hook changed the files again after the gate had passed on its last change"))
-        return validation.refused_by_hook(enter(state, PipelinePhase.FinalValidation), note)
+        note = CommandResult(
+            "commit hook",
+            1,
+            b.small("the commit hook changed the files again after the gate had passed on its last change"),
+        )
+        return _refused(state, winner, note)
     change = structs.replace(winner.change, head=event.commit, tree=event.tree)
     state = rooms.with_candidate(state, structs.replace(winner, change=change))
-    return enter(state, PipelinePhase.FinalValidation, validating=Validating(hooked=1, rounds=state.validating.rounds), gated=Tree(""))
+    return enter(
+        state,
+        PipelinePhase.FinalValidation,
+        validating=Validating(hooked=1, rounds=state.validating.rounds),
+        gated=Tree(""),
+    )
 
 
-def _refused(state: RunState, output: Blob, code: int, hook: str) -> RunState:
-    return validation.refused_by_hook(enter(state, PipelinePhase.FinalValidation), CommandResult(f"{hook} hook", code, output))
+def _refused(state: RunState, winner: Candidate, red: CommandResult) -> RunState:
+    """A hook that refuses the commit is a red gate with the hook's output, mended there (decision 0018)."""
+    if fixer.gate_round_left(state, winner, red):
+        at = state.validating
+        basing = structs.replace(at.basing, step="done")
+        fixing = structs.replace(at, basing=basing, step="fix", red=(red,), rounds=at.rounds + 1)
+        return enter(state, PipelinePhase.FinalValidation, validating=fixing, gated=Tree(""))
+    reason = f"the {red.command} refuses the commit: exit status {red.code}"
+    failure = Failure(
+        phase=state.phase,
+        role=str(AgentRole.Committer),
+        kind="hook",
+        reason=reason,
+        node=NODE,
+        signature=chain.signature_of(f"{reason} {red.output.tail[-400:]}"),
+        detail=red.output,
+    )
+    return fail(state, failure)
 
 
 def _fresh_try(state: RunState) -> LandingTry:
     """A new try at landing keeps count of the tips that moved."""
     return structs.replace(state.trying, step="land", refusal="", output=None)
-

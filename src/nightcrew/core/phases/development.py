@@ -15,6 +15,9 @@ from nightcrew.core.work import Blob, Brief, Candidate, Change, Claim, Failure, 
 NODE = "implement"
 LABELS = (Label("A"),)
 SHAPE = '{"word": "done" | "continue" | "already_done", "evidence": "…"}'
+WORDS = (
+    '"continue" asks for another turn; "already_done" means that the base does what the task asks, with the evidence.'
+)
 
 
 def wants(state: RunState) -> tuple[Effect, ...]:
@@ -104,14 +107,12 @@ def wish(state: RunState, label: Label) -> chain.Wish:
         answers=Answers.Edit,
         reads=NODE,
         label=label,
-        brief=lambda memory: _brief(state, label, memory),
+        brief=lambda memory: _brief(state, label, memory=memory),
     )
 
 
-def _brief(state: RunState, label: Label, memory: bool) -> Brief:
-    closing = f"When you stop, {b.json_answer(SHAPE)[0].lower()}{b.json_answer(SHAPE)[1:]}\n\n" + (
-        '"continue" asks for another turn; "already_done" means that the base does what the task asks, with the evidence.'
-    )
+def _brief(state: RunState, label: Label, *, memory: bool) -> Brief:
+    closing = f"{reading.json_answer(SHAPE)}\n\n{WORDS}"
     candidate = state.candidates.get(label)
     if memory and candidate is not None and _lane(state, label).turns:
         return b.brief("Go on where you stopped, until the task is done.", closing)
@@ -138,7 +139,9 @@ def _told(state: RunState, at: Lane, outcome: Outcome, agent: AgentId) -> RunSta
         told = structs.replace(candidate, agent=agent, claim=claim, answer=outcome.answer)
         state = rooms.with_candidate(state, told)
     else:
-        state = structs.replace(state, candidates={**state.candidates, at.label: _first(state, at, agent, claim, outcome.answer)})
+        state = structs.replace(
+            state, candidates={**state.candidates, at.label: _first(state, at, agent, claim, outcome.answer)}
+        )
     return _keep(state, structs.replace(at, step="collect", turns=at.turns + 1, failure=None))
 
 

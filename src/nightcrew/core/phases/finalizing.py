@@ -6,7 +6,6 @@ from nightcrew.core.effects import DropWorkspaces, Effect, EmitCompletionMarkerA
 from nightcrew.core.events import EffectAnswer, WorkspacesDropped
 from nightcrew.core.state import RunState, key_for
 
-
 NODE = "finalize"
 MARKER = "marker"
 
@@ -45,5 +44,3 @@ def reason(state: RunState) -> str:
     if state.already:
         return state.already
     return "ready" if state.landing is None or state.landing.mode == "branch" else "landed"
-
-

@@ -25,7 +25,13 @@ def arrived(state: RunState) -> RunState:
     if state.iteration + 1 < state.settings.pipeline.iterations:
         lanes: dict[str, Lane] = {}
         return leave(
-            state, PipelinePhase.Planning, winner=winner, iteration=state.iteration + 1, lanes=lanes, plan=None, planning=Planning()
+            state,
+            PipelinePhase.Planning,
+            winner=winner,
+            iteration=state.iteration + 1,
+            lanes=lanes,
+            plan=None,
+            planning=Planning(),
         )
     return leave(state, PipelinePhase.Review, winner=winner)
 

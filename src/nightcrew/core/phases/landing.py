@@ -1,4 +1,4 @@
-"""Landing: the commit whose tree passed the gate on this very tip goes to where it was wanted (rulings 18); never by force."""
+"""Landing: the commit whose tree passed the gate on this very tip goes to where it was wanted (decision 0018); never by force."""
 
 from msgspec import structs
 
@@ -27,13 +27,31 @@ def wants(state: RunState) -> tuple[Effect, ...]:
         case "wait":
             key = key_for(state, Timer, NODE, winner.seat)
             span = max(0.0, at.wait_until - state.at)
-            return (Timer(key=key, node=NODE, seat=winner.seat, fire_at=at.wait_until, span_s=span, why="the target keeps moving"),)
+            return (
+                Timer(
+                    key=key,
+                    node=NODE,
+                    seat=winner.seat,
+                    fire_at=at.wait_until,
+                    span_s=span,
+                    why="the target keeps moving",
+                ),
+            )
         case "land":
             branch = branch_of(state, winner.label)
             mode = "branch" if at.as_branch else state.settings.land.mode
             key = key_for(state, Land, NODE, winner.seat)
             return (
-                Land(key=key, node=NODE, seat=winner.seat, mode=mode, slot=winner.slot, branch=branch, commit=state.commit, tip=state.base),
+                Land(
+                    key=key,
+                    node=NODE,
+                    seat=winner.seat,
+                    mode=mode,
+                    slot=winner.slot,
+                    branch=branch,
+                    commit=state.commit,
+                    tip=state.base,
+                ),
             )
         case "fix":
             return rooms.author(state, winner.label) or chain.ask(state, wish(state, winner))
@@ -50,7 +68,9 @@ def arrived(state: RunState) -> RunState:
     asks = state.contested and state.settings.land.mode != "branch" and not state.trying.as_branch
     if asks and CONTESTED not in state.questions:
         text = "A reviewer rejects this work without a finding that blocks. Land it all the same?"
-        question = Question(CONTESTED, text, holds=True, asked_at=state.at, how="yes | no (no leaves the finished branch)")
+        question = Question(
+            CONTESTED, text, holds=True, asked_at=state.at, how="yes | no (no leaves the finished branch)"
+        )
         return structs.replace(state, questions={**state.questions, CONTESTED: question})
     return state
 
@@ -99,13 +119,15 @@ def wish(state: RunState, winner: Candidate) -> chain.Wish:
         answers=Answers.Edit,
         reads="",
         label=winner.label,
-        brief=lambda memory: _brief(state, winner, memory),
+        brief=lambda memory: _brief(state, winner, memory=memory),
     )
 
 
-def _brief(state: RunState, winner: Candidate, memory: bool) -> Brief:
+def _brief(state: RunState, winner: Candidate, *, memory: bool) -> Brief:
     ask = (
-        Part(text=f"# What you are asked\n\nThe finished work could not be landed: {state.trying.refusal}. Mend the work so that it can."),
+        Part(
+            text=f"# What you are asked\n\nThe finished work could not be landed: {state.trying.refusal}. Mend the work so that it can."
+        ),
         b.quoted(state.trying.output, b.OUTPUT_LIMIT),
     )
     if memory:
@@ -153,7 +175,12 @@ def _collected(state: RunState, winner: Candidate, event: WorkCollected) -> RunS
     state = rooms.with_candidate(state, structs.replace(winner, change=event.change))
     if changed:
         return _back_to_gate(state)
-    refused = LandingRefused(key=event.key, why="hook", detail=f"{state.trying.refusal}; the fixer changed nothing", output=state.trying.output)
+    refused = LandingRefused(
+        key=event.key,
+        why="hook",
+        detail=f"{state.trying.refusal}; the fixer changed nothing",
+        output=state.trying.output,
+    )
     return fail(state, _failure(state, refused))
 
 

@@ -114,7 +114,9 @@ def read(text: str) -> Reviewed | None:
     if answer is None or (answer.vote == "reject" and not answer.findings):
         return None
     found = tuple(
-        Finding(Severity(f.severity), f.why.strip(), f.file, max(0, f.line), f.check) for f in answer.findings if f.why.strip()
+        Finding(Severity(f.severity), f.why.strip(), f.file, max(0, f.line), f.check)
+        for f in answer.findings
+        if f.why.strip()
     )
     return Reviewed(Vote(answer.vote), found)
 
@@ -160,15 +162,16 @@ def wish(state: RunState, winner: Candidate) -> chain.Wish:
         reads=NODE,
         shape=SHAPE,
         read_only=True,
-        brief=lambda memory: _brief(state, winner, memory),
+        brief=lambda memory: _brief(state, winner, memory=memory),
     )
 
 
-def _brief(state: RunState, winner: Candidate, memory: bool) -> Brief:
+def _brief(state: RunState, winner: Candidate, *, memory: bool) -> Brief:
     at = state.reviewing
     ask = (
         "# What you are asked\n\nReview the change against the task: is it right, complete, tested and simple? The folder holds the "
-        "work as it stands. Report what you can show; only major and blocker findings stop it.\n\n" + b.json_answer(SHAPE)
+        "work as it stands. Report what you can show; only major and blocker findings stop it.\n\n"
+        + reading.json_answer(SHAPE)
     )
     change = (Part(text="# The change"), b.quoted(winner.change.patch, b.PATCH_LIMIT))
     if memory and at.round > 1:
@@ -181,7 +184,8 @@ def _reviewed(state: RunState, winner: Candidate, effect: Effect, event: EffectA
     match verdict:
         case chain.Good(outcome) if isinstance(outcome.report, Reviewed):
             named = tuple(
-                structs.replace(f, id=f"R{state.reviewing.round}-1-{n}") for n, f in enumerate(outcome.report.findings, 1)
+                structs.replace(f, id=f"R{state.reviewing.round}-1-{n}")
+                for n, f in enumerate(outcome.report.findings, 1)
             )
             reviews = {SEAT: structs.replace(outcome.report, findings=named)}
             return _at(state, reviews=reviews)
@@ -250,16 +254,16 @@ def fix_wish(state: RunState, winner: Candidate) -> chain.Wish:
         answers=Answers.Edit,
         reads=FIX,
         label=winner.label,
-        brief=lambda memory: _fix_brief(state, winner, memory),
+        brief=lambda memory: _fix_brief(state, winner, memory=memory),
     )
 
 
-def _fix_brief(state: RunState, winner: Candidate, memory: bool) -> Brief:
+def _fix_brief(state: RunState, winner: Candidate, *, memory: bool) -> Brief:
     at = state.reviewing
     findings = "\n".join(_told_finding(f) for f in at.open)
     ask = (
         f"# What you are asked\n\nFix these findings in the files, or say for one why it is wrong:\n\n{findings}\n\n"
-        + b.json_answer(FIX_SHAPE)
+        + reading.json_answer(FIX_SHAPE)
     )
     red = b.outputs("End-to-end checks that fail", red_of(at.e2e or ()))
     if memory:
@@ -322,5 +326,3 @@ def _red(state: RunState) -> Failure:
 
 def _at(state: RunState, **changes: object) -> RunState:
     return structs.replace(state, reviewing=structs.replace(state.reviewing, **changes))
-
-

@@ -7,7 +7,7 @@ from nightcrew.core import brief as b
 from nightcrew.core.effects import CollectWork, Effect, RunCommands
 from nightcrew.core.events import BaseSynced, CommandsEnded, EffectAnswer, WorkCollected
 from nightcrew.core.roster import AgentRole, Answers
-from nightcrew.core.state import Basing, RunState, Validating, red_of
+from nightcrew.core.state import RunState, Validating, red_of
 from nightcrew.core.trouble import fail, leave, missing
 from nightcrew.core.work import Brief, Candidate, CommandResult, Failure, Part, PipelinePhase, Purpose
 
@@ -91,11 +91,6 @@ def again(state: RunState) -> RunState:
     return _at(state, basing=base, step=step, fresh=True, granted=at.granted + (1 if spent else 0))
 
 
-def refused_by_hook(state: RunState, result: CommandResult) -> RunState:
-    """The run back here because a hook refused the commit: a red gate with the hook's output (rulings 18)."""
-    return _red(structs.replace(state, validating=structs.replace(state.validating, basing=_done(state))), (result,))
-
-
 def wish(state: RunState, winner: Candidate) -> chain.Wish:
     """One gate-fix round."""
     entries, before = fixer.attempts(state, winner)
@@ -109,12 +104,15 @@ def wish(state: RunState, winner: Candidate) -> chain.Wish:
         answers=Answers.Edit,
         reads="",
         label=winner.label,
-        brief=lambda memory: _brief(state, winner, memory),
+        brief=lambda memory: _brief(state, winner, memory=memory),
     )
 
 
-def _brief(state: RunState, winner: Candidate, memory: bool) -> Brief:
-    ask = (*b.outputs("The gate is red", state.validating.red), Part(text="Make these commands pass by mending the work, not the checks."))
+def _brief(state: RunState, winner: Candidate, *, memory: bool) -> Brief:
+    ask = (
+        *b.outputs("The gate is red", state.validating.red),
+        Part(text="Make these commands pass by mending the work, not the checks."),
+    )
     if memory:
         return b.brief(*ask)
     change = (Part(text="# The change so far"), b.quoted(winner.change.patch, b.PATCH_LIMIT))
@@ -136,11 +134,10 @@ def _ran(state: RunState, winner: Candidate, purpose: Purpose, event: CommandsEn
 
 
 def _red(state: RunState, red: tuple[CommandResult, ...]) -> RunState:
-    at, winner = state.validating, state.winning
-    limit = state.settings.pipeline.gate_fix_rounds + at.granted
+    winner = state.winning
     state = _at(state, red=red, step="gate", fresh=False)
-    if winner and red[0].ordinary and at.rounds < limit and fixer.attempts(state, winner)[0]:
-        return _at(state, step="fix", rounds=at.rounds + 1)
+    if winner and fixer.gate_round_left(state, winner, red[0]):
+        return _at(state, step="fix", rounds=state.validating.rounds + 1)
     return fail(state, _failure(state, red[0]))
 
 
@@ -185,10 +182,6 @@ def _based(state: RunState, based: basing.Based) -> RunState:
     if based.landed:
         return leave(state, PipelinePhase.Finalizing)
     return fail(state, based.failure) if based.failure else state
-
-
-def _done(state: RunState) -> Basing:
-    return structs.replace(state.validating.basing, step="done")
 
 
 def _at(state: RunState, **changes: object) -> RunState:
