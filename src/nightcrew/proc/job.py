@@ -198,7 +198,8 @@ def _launch(folder: Path, job: Job) -> Running | Exit | Lost:
     word, _, rest = answer.partition(b" ")
     if word == b"running" and (who := identity.parsed(rest)):
         return Running(*who)
-    found = look(folder)  # how it is over is on the disk; so is all that a killed supervisor cannot tell
+    # How it is over is on the disk; so is all that a killed supervisor cannot tell. One that refused may not be gone.
+    found = Absent() if word == b"refused" else look(folder)
     if isinstance(found, Absent):
         why = rest.decode(errors="replace").strip() or "its supervisor died"
         raise UserError(f"cannot start a job in {folder}: {why}")

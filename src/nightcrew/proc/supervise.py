@@ -99,12 +99,16 @@ def _serve(orders: Orders, owner: int) -> None:
     me = identity.written(identity.own())
     os.ftruncate(owner, 0)
     os.pwrite(owner, me, 0)
-    record, outputs = _reserve(), (_output("stdout"), _output("stderr"))
-    if os.path.exists("stop"):
-        now = time.time()
-        _record(record, (128 + signal.SIGTERM, "stop", now, now, 0, 0, 0))
-        return _say(b"over\n")
-    child, began_at = _spawn(orders, outputs)
+    try:
+        record, outputs = _reserve(), (_output("stdout"), _output("stderr"))
+        if os.path.exists("stop"):
+            now = time.time()
+            _record(record, (128 + signal.SIGTERM, "stop", now, now, 0, 0, 0))
+            return _say(b"over\n")
+        child, began_at = _spawn(orders, outputs)
+    except OSError:
+        os.ftruncate(owner, 0)  # nothing runs, so nobody may find a runner
+        raise
     _say(b"running " + me)
     watch = _Watch(orders, child, outputs)
     stopped_by = watch.until_due()

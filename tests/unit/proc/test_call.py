@@ -47,11 +47,10 @@ def test_daemon_with_our_output_open_holds_nobody_up(tmp_path: Path) -> None:
     """The wait is for the exit, never for the end of the output."""
     nap = token(tmp_path)
     ended = shell(tmp_path, f"setsid sleep {nap} & echo done")
-    left = holders(nap)
-    for pid in left:
+    until(lambda: holders(nap), "the daemon has outlived the call")
+    for pid in holders(nap):
         os.kill(pid, 9)
     assert ended == (0, b"done\n", b"", False)
-    assert left, "the daemon should have outlived the call"
 
 
 def test_death_by_signal_is_128_and_the_number(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ import pytest
 from nightcrew.errors import UserError
 from nightcrew.proc import identity
 from nightcrew.proc.call import call
-from nightcrew.proc.job import Absent, Exit, Lost, Running, look, start, stop, wait
+from nightcrew.proc.job import Absent, Exit, Lost, Running, _launch, look, start, stop, wait
 from nightcrew.proc.sandbox import Mode, Sandbox
 from unit.proc.yard import ENV, ended, job, output, running, until
 
@@ -139,6 +139,7 @@ def test_killed_supervisor_is_lost(folder: Path) -> None:
     os.kill(begun.pid, signal.SIGKILL)
     until(lambda: look(folder) == Lost(), "lost")
     assert start(folder, plan) == Lost()
+    assert _launch(folder, plan) == Lost(), "a supervisor that comes too late sees the same"
     assert (folder.parent / "runs").read_text() == "run\n"
     assert not (folder / "exit.json").exists()
 
@@ -212,6 +213,13 @@ def test_environment_and_descriptors_are_the_jobs_own(folder: Path, mode: Mode) 
     assert names - {"PWD", "OLDPWD", "SHLVL", "_"} == {"PATH", "GIVEN", "NIGHTCREW_TURN"}
     # The shell itself may hold one more than the three it is given.
     assert {line for line in lines if line.isdecimal() and int(line) < 10} == {"0", "1", "2"}
+
+
+def test_signals_are_as_in_a_login(folder: Path, mode: Mode) -> None:
+    """A job begins with no signal blocked or ignored, whatever its supervisor does with its own."""
+    start(folder, job(folder, "", mode, argv=("grep", "-E", "^Sig(Blk|Ign)", "/proc/self/status")))
+    ended(folder)
+    assert [int(line.split()[1], 16) for line in output(folder).splitlines()] == [0, 0]
 
 
 def test_secrets_stay_off_the_disk(folder: Path) -> None:

@@ -2,15 +2,17 @@
 
 import os
 import signal
+import sys
 import time
 from pathlib import Path
 
 import msgspec
 import pytest
 
+from nightcrew.proc.call import call
 from nightcrew.proc.job import start, stop, stop_now
 from nightcrew.proc.sandbox import Mode
-from unit.proc.yard import PATIENCE_S, ended, job, output, running, until
+from unit.proc.yard import ENV, PATIENCE_S, ended, job, output, running, until
 
 
 @pytest.mark.parametrize(
@@ -124,3 +126,30 @@ def test_silence_costs_nothing(folder: Path) -> None:
         return switches() == before
 
     until(asleep, "a second of sleep")
+
+
+WITHOUT_NOTICES = """
+import os, sys
+from nightcrew.proc import supervise
+from pathlib import Path
+from nightcrew.proc.job import _orders
+from unit.proc.yard import job
+os.chdir(sys.argv[1])
+script = "for n in 1 2 3 4; do echo $n; sleep 0.5; done; sleep 600"
+orders = _orders(job(Path(sys.argv[1], "turn"), script, idle_s=1.4))
+supervise.signal.pthread_sigmask(supervise.signal.SIG_BLOCK, supervise._WAITED)
+outputs = supervise._output("stdout"), supervise._output("stderr")
+child, _ = supervise._spawn(orders, outputs)
+watch = supervise._Watch(orders, child, outputs)
+watch.folder = outputs[0]  # the kernel gives no notice about what is no folder
+print(watch._arm(), watch.until_due(), flush=True)
+watch.end_all()
+"""
+
+
+def test_limits_hold_without_the_kernels_notices(tmp_path: Path) -> None:
+    """Where the kernel does not report output it is looked at now and then: put off by it, and fired without it."""
+    program = f"import sys; sys.path[:0] = {sys.path!r}\n{WITHOUT_NOTICES}"
+    done = call([sys.executable, "-c", program, str(tmp_path)], cwd=tmp_path, env=ENV, timeout_s=PATIENCE_S)
+    assert done.out == b"False idle\n", done.err.decode()
+    assert (tmp_path / "stdout").read_text().split() == ["1", "2", "3", "4"]
