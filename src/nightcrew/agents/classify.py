@@ -69,7 +69,7 @@ PHRASES: tuple[tuple[str, Class], ...] = (
     (r"usage policy|unable to respond to this request", Class.Refused),
     (r"credit balance is too low|spend limit|payment required|out of credits", Class.Billing),
     (r"prompt is too long|context limit|context window|maximum context length", Class.ContextTooLong),
-    (r"(limit|tokens|requests)[^.]{0,60} per (minute|second)", Class.RateLimit),
+    (r"(limit|tokens|requests)[^.]{0,60}\bper[ -](minute|second)", Class.RateLimit),
     (r"would exceed your account'?s rate limit", Class.Quota),
     (
         r"(hit|reached|exceeded) your .{0,40}limit|usage limit|(session|weekly|daily|5-hour|five-hour) limit",

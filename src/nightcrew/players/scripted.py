@@ -2,32 +2,8 @@
 
     scripted.py SCRIPT STATE [name=value ...]      names: run agent node seat label session resume n read_only
 
-SCRIPT is TOML or JSON: a list `turn`. The first entry that fits is played; an entry fits when each pattern it names
-(`agent`, `node`, `seat`, `label`, as for file names) fits, and `turn` (the count of this agent's turns in this seat and run,
-from 1) and `resumed` (true or false) are equal. `session` makes it report another conversation id. `do` is a list of steps,
-done in order; `{seat}`, `{label}`, `{agent}`, `{node}`, `{turn}`, `{run}` and `{state}` are filled in every text:
-
-    write = PATH      text, or base64; mode ("755"). Folders are made.
-    append = PATH     text
-    replace = PATH    old, new
-    delete = PATH     a file or a whole folder
-    symlink = PATH    to
-    run = SHELL       its output goes to stderr, its status does not matter
-    say = WORDS       the final answer; anything that is no text is said as JSON. Without it the answer is "Done."
-    usage             {tokens, usd}
-    stderr = TEXT     raw = TEXT (bytes: one for each character up to U+00FF)     flood = BYTES, newline (true or false)
-    must_read = TEXT  must_not_read = TEXT: else exit 3, with a line
-    sleep = SECONDS   wait_for = PATH     hang = "deaf" (to TERM, INT, HUP) or "plain"
-    fork = SHELL      how = "child", "setsid" or "daemon" (twice forked, deaf)
-    close_stdout      true
-    finish            true: the closing event now; later steps still happen
-    notice = CLASS    reset_in or reset_at, window, retry_after, reason; ends the turn badly, with status `exit` (1)
-    exit = STATUS     ends at once, without a closing event
-    kill = SIGNAL     dies of it: "KILL", "SEGV" ...
-
-Output: one JSON event a line: started, text, notice, result. STATE remembers: `starts.jsonl` has one line for each process that
-was started, `sessions/` the conversations; an id opened twice or continued unopened is refused as the real programs do.
-A script that cannot be read, or that has nothing for a turn: status 127, with a line.
+SCRIPT (TOML or JSON) is a list `turn`; `TURN` says what an entry holds and `VERBS` what can be done in it. Output: one JSON
+event a line (started, text, notice, result). STATE is a folder for what outlives the process: see "what it remembers".
 """
 
 from __future__ import annotations
@@ -50,6 +26,13 @@ if TYPE_CHECKING:
     Step = dict[str, Any]
 
 PATTERNS = ("agent", "node", "seat", "label")
+TURN = (*PATTERNS, "turn", "resumed", "session", "do")
+"""What an entry of a script holds. The first entry that fits is played; with none, status 127 and a line.
+
+It fits when each pattern it names fits (as for file names), and `turn` (the count of this agent's turns in this seat and
+run, from 1) and `resumed` (true or false) are equal. `session` makes it report another conversation id. `do` is a list of
+steps, done in order; {seat}, {label}, {agent}, {node}, {turn}, {run} and {state} are filled in every text of them.
+"""
 DEAF = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 TICK_S = 0.02
 
@@ -109,7 +92,7 @@ def leave(status: int, line: str = "") -> NoReturn:
     os._exit(status)
 
 
-# ── what it remembers ─────────────────────────────────────────────────────────────────────────────────────────────
+# ── what it remembers: turns/ counts, starts.jsonl has a line for each process, sessions/ the conversations ──────
 
 
 def count(state: str, told: dict[str, str]) -> int:
@@ -368,7 +351,26 @@ VERBS: dict[str, tuple[Callable[[Play, Step], None], tuple[str, ...]]] = {
     "exit": (quit_, ()),
     "kill": (kill, ()),
 }
-"""What a step can be: the function, and the further names it takes."""
+"""What a step can be: the function, and the further names it takes.
+
+    write = PATH      text, or base64; mode ("755"). Folders are made.
+    append = PATH     text
+    replace = PATH    old, new
+    delete = PATH     a file or a whole folder
+    symlink = PATH    to
+    run = SHELL       its output goes to stderr, its status does not matter
+    say = WORDS       the final answer; anything that is no text is said as JSON. Without it the answer is "Done."
+    usage             {tokens, usd}
+    stderr = TEXT     raw = TEXT (bytes: one for each character up to U+00FF)     flood = BYTES, newline (true or false)
+    must_read = TEXT  must_not_read = TEXT: else exit 3, with a line
+    sleep = SECONDS   wait_for = PATH     hang = "deaf" (to TERM, INT, HUP) or "plain"
+    fork = SHELL      how = "child", "setsid" or "daemon" (twice forked, deaf)
+    close_stdout      true
+    finish            true: the closing event now; later steps still happen
+    notice = CLASS    reset_in or reset_at, window, retry_after, reason; ends the turn badly, with status `exit` (1)
+    exit = STATUS     ends at once, without a closing event
+    kill = SIGNAL     dies of it: "KILL", "SEGV" ...
+"""
 
 
 # ── the script ────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -398,7 +400,7 @@ def check(turn: Step) -> None:
     Raises:
         ValueError: It uses a word that means nothing.
     """
-    strange = set(turn) - {*PATTERNS, "turn", "resumed", "session", "do"}
+    strange = set(turn).difference(TURN)
     if strange:
         raise ValueError(f"a turn has no {', '.join(sorted(strange))}")
     for step in turn.get("do", []):

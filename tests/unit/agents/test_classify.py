@@ -14,6 +14,7 @@ from unit.agents.ends import End
     [
         ("This request would exceed your organization's rate limit of 50,000 input tokens per minute", Class.RateLimit),
         ("This request would exceed your account\N{RIGHT SINGLE QUOTATION MARK}s\nrate limit.", Class.Quota),
+        ("Number of request tokens has exceeded your per-minute rate limit", Class.RateLimit),
         ("Server is temporarily limiting requests (not your\n  usage limit) · Rate limited", Class.Overloaded),
         ("Claude Code is unable to respond to this request, which appears to violate our Usage Policy", Class.Refused),
         ("You've hit your monthly spend limit · an owner can raise it", Class.Billing),
