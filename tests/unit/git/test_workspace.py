@@ -1,0 +1,304 @@
+"""Workspaces: leased, found again, made clean, given back (rulings 15, 20, 43)."""
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from nightcrew.git import repo as repos
+from nightcrew.git import workspace
+from nightcrew.git.workspace import Pool, WorkspaceLost
+from support.repos import (
+    ODD_NAMES,
+    add_submodule,
+    commit,
+    environment,
+    forget,
+    git,
+    make_repo,
+    many_files,
+    refs,
+    shallow_clone,
+    state,
+    write,
+)
+
+RUN = "20260101-000000-a1b2"
+BRANCH = "nightcrew/a1b2/A"
+
+
+def pool_of(path: Path, root: Path) -> Pool:
+    """A pool over the repository at `path`."""
+    return Pool(root, repos.open_repo(path, environment()))
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> Path:
+    """A small repository."""
+    return make_repo(tmp_path / "source")
+
+
+@pytest.fixture
+def pool(source: Path, tmp_path: Path) -> Pool:
+    """Its pool."""
+    return pool_of(source, tmp_path / "pool")
+
+
+def head(path: Path) -> str:
+    """HEAD's commit."""
+    return git(path, "rev-parse", "HEAD")
+
+
+def test_a_lease_is_a_private_clone_at_the_start(source: Path, pool: Pool) -> None:
+    """A workspace stands at its start on its own branch, knows no remote, no other ref and no history of ours; the person's checkout stays as it was."""
+    write(source, {"note.txt": "dirty\n"})
+    before = state(source)
+    ws = workspace.lease(pool, RUN, "dev", head(source), BRANCH)
+    assert ws.head == head(source) == head(ws.path)
+    assert ws.tree == git(source, "rev-parse", "HEAD^{tree}")
+    assert git(ws.path, "status", "--porcelain") == ""
+    assert (ws.path / "note.txt").read_text() == "one\ntwo\nthree\n"
+    assert git(ws.path, "branch", "--show-current") == BRANCH
+    assert list(refs(ws.path)) == [f"refs/heads/{BRANCH}"]
+    assert git(ws.path, "remote") == ""
+    assert git(ws.path, "fsck", "--no-dangling") == ""
+    assert state(source) == before
+
+
+def test_the_path_of_a_slot_says_nothing(source: Path, pool: Pool) -> None:
+    """Neither path nor git folder of a workspace holds the run, the seat or an agent (blindness, rulings 43)."""
+    ws = workspace.lease(pool, RUN, "seat-of-claude", head(source), None)
+    texts = [str(ws.path), *(p.read_text("latin-1") for p in ws.git_dir.rglob("*") if p.is_file())]
+    assert not any(word in text for text in texts for word in ("claude", RUN, "seat"))
+
+
+def test_a_lease_repeated_is_the_same_workspace(source: Path, pool: Pool) -> None:
+    """The same seat finds its own slot again with its unsaved files and ignored ones (law 5)."""
+    first = workspace.lease(pool, RUN, "dev", head(source), BRANCH)
+    write(first.path, {"new.txt": "unsaved\n"})
+    again = workspace.lease(pool, RUN, "dev", head(source), BRANCH, owned=first.slot)
+    assert (again.slot, again.head) == (first.slot, first.head)
+    assert (again.path / "new.txt").read_text() == "unsaved\n"
+
+
+def test_a_freed_slot_is_reused_and_clean(source: Path, pool: Pool) -> None:
+    """The next seat gets the same folder with nothing of the last one in it but what `keep` names; the last one's work is rescued."""
+    commit(source, {".gitignore": "cache/\nbuild/\n"})
+    first = workspace.lease(pool, RUN, "dev", head(source), BRANCH)
+    git(first.path, "config", "alias.st", "status")
+    git(first.path, "config", "core.fsmonitor", "/bin/false")
+    write(
+        first.path,
+        {"cache/a": "a", "build/b": "b", "left.txt": "left", "note.txt": "changed\n", ".git/hooks/pre-commit": "x"},
+    )
+    commit_id = commit(first.path, {"src/code.py": "print(2)\n"})
+    write(first.path, {"note.txt": "unsaved\n"})
+    saved = workspace.release(pool, first)
+    assert saved is not None
+    assert git(source, "show", f"{saved.ref}:note.txt") == "unsaved"
+    assert git(source, "merge-base", "--is-ancestor", commit_id, saved.ref) == ""
+    second = workspace.lease(pool, "20260102-000000-c3d4", "dev", head(source), "nightcrew/c3d4/A", keep=["cache/"])
+    assert second.path == first.path
+    assert git(second.path, "status", "--porcelain", "--ignored") == "!! cache/"
+    assert commit_id[:7] not in git(second.path, "reflog", "--all")
+    assert "alias" not in (second.path / ".git/config").read_text()
+    assert not (second.path / ".git/hooks/pre-commit").exists()
+    assert (second.path / "note.txt").read_text() == "one\ntwo\nthree\n"
+
+
+def test_a_hidden_change_does_not_reach_the_next_seat(source: Path, pool: Pool) -> None:
+    """A file that an agent told git to look away from is as the start has it for the next seat."""
+    first = workspace.lease(pool, RUN, "dev", head(source), BRANCH)
+    git(first.path, "update-index", "--assume-unchanged", "note.txt")
+    git(first.path, "update-index", "--skip-worktree", "src/code.py")
+    write(first.path, {"note.txt": "poison\n", "src/code.py": "poison\n"})
+    workspace.release(pool, first)
+    second = workspace.lease(pool, RUN, "other", head(source), "nightcrew/a1b2/B")
+    assert second.path == first.path
+    assert (second.path / "note.txt").read_text() == "one\ntwo\nthree\n"
+    assert (second.path / "src/code.py").read_text() == "print(1)\n"
+
+
+def test_two_seats_have_two_slots(source: Path, pool: Pool) -> None:
+    """A leased slot is nobody else's."""
+    slots = {workspace.lease(pool, RUN, f"seat{n}", head(source), f"b/{n}").slot for n in range(3)}
+    assert len(slots) == 3
+    assert {ws.slot for ws in workspace.leased(pool, RUN)} == slots
+
+
+LEASE_FIVE = """
+import os, sys
+from pathlib import Path
+from nightcrew.git import repo, workspace
+
+path, root, start, number = sys.argv[1:]
+pool = workspace.Pool(Path(root), repo.open_repo(Path(path), os.environ))
+for n in range(5):
+    print(workspace.lease(pool, f"run{number}", f"seat{n}", start, f"b/{number}-{n}").slot)
+"""
+
+
+def test_leases_of_several_processes_never_collide(source: Path, pool: Pool) -> None:
+    """Leases taken at the same moment by different processes are all different."""
+    argv = [sys.executable, "-c", LEASE_FIVE, str(source), str(pool.root), head(source)]
+    jobs = [subprocess.Popen([*argv, str(number)], stdout=subprocess.PIPE, text=True) for number in range(4)]
+    slots = [slot for job in jobs for slot in job.communicate(timeout=120)[0].split()]
+    assert len(slots) == len(set(slots)) == 20
+    assert {head(pool.root / slot) for slot in slots} == {head(source)}
+
+
+def test_odd_names_and_many_files(tmp_path: Path) -> None:
+    """Names with spaces, line ends, quotes and non-ASCII are checked out and seen as clean; 200 files too."""
+    source = make_repo(tmp_path / "source", {**many_files(200), **dict.fromkeys(ODD_NAMES, "odd\n")})
+    ws = workspace.lease(pool_of(source, tmp_path / "pool"), RUN, "dev", head(source), BRANCH)
+    assert git(ws.path, "status", "--porcelain") == ""
+    assert all((ws.path / name).read_text() == "odd\n" for name in ODD_NAMES)
+
+
+def test_a_path_with_spaces_and_accents(tmp_path: Path) -> None:
+    """The repository and the pool may lie below folders with any name."""
+    source = make_repo(tmp_path / 'mein # größtes "Repo"' / "source")
+    ws = workspace.lease(pool_of(source, tmp_path / "der «Pool»"), RUN, "dev", head(source), BRANCH)
+    assert git(ws.path, "status", "--porcelain") == ""
+
+
+def test_a_shallow_source_is_copied(source: Path, tmp_path: Path) -> None:
+    """Objects of a shallow repository are copied, not borrowed, and work goes back."""
+    commit(source, {"note.txt": "second\n"})
+    shallow = shallow_clone(source, tmp_path / "shallow")
+    pool = pool_of(shallow, tmp_path / "pool")
+    ws = workspace.lease(pool, RUN, "dev", head(shallow), BRANCH)
+    assert not (ws.path / ".git/objects/info/alternates").exists()
+    assert (ws.path / "note.txt").read_text() == "second\n"
+    write(ws.path, {"new.txt": "new\n"})
+    saved = workspace.release(pool, ws)
+    assert saved is not None
+    assert git(shallow, "show", f"{saved.ref}:new.txt") == "new"
+    assert git(shallow, "rev-parse", f"{saved.ref}^") == head(shallow)
+
+
+def test_a_borrowed_commit_survives_gc(source: Path, pool: Pool) -> None:
+    """What a workspace borrows is pinned first, so that no gc takes it."""
+    start = commit(source, {"note.txt": "on a branch that goes\n"})
+    ws = workspace.lease(pool, RUN, "dev", start, BRANCH)
+    git(source, "reset", "-q", "--hard", "HEAD~1")
+    git(source, "reflog", "expire", "--expire=now", "--all")
+    git(source, "gc", "-q", "--prune=now")
+    assert git(ws.path, "status", "--porcelain") == ""
+    assert git(ws.path, "cat-file", "-t", start) == "commit"
+
+
+def test_submodules_come_from_the_persons_own(source: Path, tmp_path: Path) -> None:
+    """A submodule is filled from the copy in the person's repository; its source need not exist any more (rulings 21)."""
+    library = make_repo(tmp_path / "library", {"lib.py": "lib = 1\n"})
+    add_submodule(source, library)
+    forget(library)
+    ws = workspace.lease(pool_of(source, tmp_path / "pool"), RUN, "dev", head(source), BRANCH)
+    assert (ws.path / "lib/lib.py").read_text() == "lib = 1\n"
+    assert git(ws.path, "status", "--porcelain") == ""
+    assert git(ws.path / "lib", "rev-parse", "HEAD") == git(source / "lib", "rev-parse", "HEAD")
+
+
+def test_a_deleted_workspace_is_told_and_made_anew(source: Path, pool: Pool) -> None:
+    """A folder that a person deleted is `WorkspaceLost`; the next lease of the seat makes one at its start."""
+    ws = workspace.lease(pool, RUN, "dev", head(source), BRANCH)
+    forget(ws.path)
+    with pytest.raises(WorkspaceLost, match="folder is gone"):
+        workspace.verify(ws)
+    again = workspace.lease(pool, RUN, "dev", head(source), BRANCH, owned=ws.slot)
+    assert head(again.path) == head(source)
+    workspace.verify(again)
+
+
+def test_a_deleted_git_folder_loses_no_file(source: Path, pool: Pool) -> None:
+    """An agent that deletes `.git` (or makes its own) is told; the next lease rescues its files before it starts over."""
+    ws = workspace.lease(pool, RUN, "dev", head(source), BRANCH)
+    write(ws.path, {"work.txt": "work\n"})
+    forget(ws.git_dir)
+    git(ws.path, "init", "-q")
+    commit(ws.path, {"own.txt": "own\n"}, "my own history")
+    with pytest.raises(WorkspaceLost, match="replaced") as lost:
+        workspace.verify(ws)
+    assert lost.value.files
+    again = workspace.lease(pool, RUN, "dev", head(source), BRANCH)
+    workspace.verify(again)
+    kept = [git(source, "ls-tree", "-r", "--name-only", name) for name in refs(source, "refs/nightcrew/rescue")]
+    assert any("work.txt" in names and "own.txt" in names and "note.txt" in names for names in kept)
+    assert "my own history" in [
+        git(source, "log", "-1", "--format=%s", name) for name in refs(source, "refs/nightcrew/rescue")
+    ]
+
+
+def test_a_workspace_of_another_seat_is_not_ours(source: Path, pool: Pool) -> None:
+    """A `.git` that belongs to another seat's slot is not taken for ours."""
+    one = workspace.lease(pool, RUN, "one", head(source), "b/1")
+    two = workspace.lease(pool, RUN, "two", head(source), "b/2")
+    forget(two.git_dir)
+    shutil.copytree(one.git_dir, two.git_dir)
+    with pytest.raises(WorkspaceLost, match="replaced"):
+        workspace.verify(two)
+
+
+def test_settings_and_locks_an_agent_left_are_gone_at_the_next_use(source: Path, pool: Pool) -> None:
+    """Before each use the git folder's settings are our template again and stale locks are removed: nobody is at work there."""
+    ws = workspace.lease(pool, RUN, "dev", head(source), BRANCH)
+    template = (ws.git_dir / "config").read_text()
+    git(ws.path, "config", "filter.evil.clean", "false")
+    write(ws.path, {".git/index.lock": "", ".git/refs/heads/x.lock": "", ".git/info/attributes": "* filter=evil\n"})
+    (ws.git_dir / "objects/info/alternates").unlink()
+    workspace.verify(ws)
+    assert (ws.git_dir / "config").read_text() == template
+    assert not list(ws.git_dir.rglob("*.lock"))
+    assert git(ws.path, "status", "--porcelain") == ""
+
+
+def test_a_reader_moves_to_another_commit(source: Path, pool: Pool) -> None:
+    """A reviewer's workspace is detached, and a lease at another commit moves it; ignored files of the seat stay."""
+    commit(source, {".gitignore": "cache\n"})
+    ws = workspace.lease(pool, RUN, "review", head(source), None)
+    write(ws.path, {"cache": "warm", "note.txt": "a reader must not write\n"})
+    moved = commit(source, {"note.txt": "new\n"})
+    again = workspace.lease(pool, RUN, "review", moved, None)
+    assert (again.slot, again.head, head(again.path)) == (ws.slot, moved, moved)
+    assert git(again.path, "status", "--porcelain", "--ignored") == "!! cache"
+    assert (again.path / "note.txt").read_text() == "new\n"
+
+
+def test_reset_rescues_and_keeps_ignored_files(source: Path, pool: Pool) -> None:
+    """A reset goes back to the start, rescues what was there, leaves ignored files alone, and done twice is done once."""
+    start = commit(source, {".gitignore": "cache\n"})
+    ws = workspace.lease(pool, RUN, "dev", start, BRANCH)
+    made = commit(ws.path, {"a.txt": "a\n"})
+    write(ws.path, {"b.txt": "b\n", "cache": "warm"})
+    back, saved = workspace.reset(pool, ws, start)
+    assert back.head == head(ws.path) == start
+    assert git(ws.path, "status", "--porcelain", "--ignored") == "!! cache"
+    assert git(ws.path, "branch", "--show-current") == BRANCH
+    assert saved is not None
+    assert git(source, "show", f"{saved.ref}:b.txt") == "b"
+    assert git(source, "rev-parse", f"{saved.ref}^") == made
+    assert workspace.reset(pool, ws, start) == (back, None)
+
+
+def test_copied_files_are_ignored(source: Path, pool: Pool) -> None:
+    """`copy` files are there for the agent and invisible to git (rulings 21)."""
+    commit(source, {"note.txt": "x\n"})
+    write(source, {".env": "TOKEN=1\n", "app/[x].env": "B=2\n"})
+    ws = workspace.lease(pool, RUN, "dev", head(source), BRANCH)
+    assert workspace.copy_files(pool, ws, [".env", "app/*.env"]) == (".env", "app/[x].env")
+    assert (ws.path / ".env").read_text() == "TOKEN=1\n"
+    assert git(ws.path, "status", "--porcelain") == ""
+    assert workspace.release(pool, ws) is None
+
+
+def test_drop_removes_the_folder(source: Path, pool: Pool) -> None:
+    """A dropped workspace leaves nothing but its rescued work, read-only folders included."""
+    ws = workspace.lease(pool, RUN, "dev", head(source), BRANCH)
+    write(ws.path, {"deep/er/file.txt": "x\n"})
+    os.chmod(ws.path / "deep/er", 0o500)
+    assert workspace.drop(pool, ws) is not None
+    assert sorted(p.name for p in pool.root.iterdir()) == ["counter", "lock"]
+    assert workspace.drop(pool, ws) is None
