@@ -15,7 +15,7 @@ from nightcrew.core.ids import AgentId, SeatKey, session_id
 from nightcrew.core.work import Class
 from support.models.scenario import Answer, Call, Fault, Request, Say, steps
 from support.models.server import ModelServer
-from unit.agents.ends import End
+from unit.agents.ends import End, returned
 
 SESSION = session_id("contract", SeatKey("impl-A"), 0, AgentId("claude"))
 OTHER = session_id("contract", SeatKey("impl-A"), 1, AgentId("claude"))
@@ -60,8 +60,7 @@ class Crew(NamedTuple):
 
 def ended(process: subprocess.Popen[bytes]) -> End:
     """How a process ended."""
-    code = process.returncode
-    return End(code if code >= 0 else None, -code if code < 0 else None)
+    return returned(process.returncode)
 
 
 @pytest.fixture

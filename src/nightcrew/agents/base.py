@@ -85,21 +85,21 @@ class Judged(NamedTuple):
 class Exit(Protocol):
     """How the process ended, as its supervisor recorded it.
 
-    `code` is None when a signal ended it (`signal` is then its number); `stopped_by` names the limit that ended it
-    (`total`, `idle`, `first_output` …), empty when nothing of ours did.
+    `code` follows the shell's convention, 128+n for a death by signal n, which `signal` repeats (0 = none). `stopped_by`
+    names what of ours ended it (a limit: `total`, `idle`, `first_output`, `flood`; or `stop` …), empty when nothing did.
     """
 
     @property
-    def code(self) -> int | None:
+    def code(self) -> int:
         """The exit status."""
 
     @property
-    def signal(self) -> int | None:
+    def signal(self) -> int:
         """The number of the signal it died of."""
 
     @property
     def stopped_by(self) -> str:
-        """Which of our limits ended it."""
+        """What of ours ended it."""
 
 
 @runtime_checkable
@@ -117,6 +117,10 @@ class Adapter(Protocol):
     @property
     def folder_bound(self) -> bool:
         """Whether a conversation can only be continued in the folder where it began."""
+
+    @property
+    def passes(self) -> tuple[str, ...]:
+        """Variables of the person's environment that the program needs: its login, its endpoint. Nothing else is passed on."""
 
     def version_argv(self, program: str) -> tuple[str, ...]:
         """The argv that prints the program's version; empty when it has none."""

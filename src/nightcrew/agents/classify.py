@@ -136,8 +136,10 @@ def first_of(kinds: "Iterable[Class | None]", default: Class) -> Class:
 def ended(end: Exit, err: bytes) -> Judged:
     """What an end without a closing event means: our limits first, then the exit status, then the last words."""
     said = last_line(err)
+    if end.stopped_by in LIMITS:
+        return Judged(Class.Timeout, f"stopped: it {LIMITS[end.stopped_by]}")
     if end.stopped_by:
-        return Judged(Class.Timeout, one_line(f"stopped: it {LIMITS.get(end.stopped_by, 'was told to end')}"))
+        return Judged(Class.Crashed, one_line(f"was told to end ({end.stopped_by})"))
     if end.signal:
         return Judged(Class.Crashed, one_line(f"died of signal {end.signal}" + (f": {said}" if said else "")))
     if end.code in {126, 127}:

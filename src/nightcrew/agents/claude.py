@@ -13,6 +13,10 @@ from nightcrew.core.work import Class
 chooses_session = True
 reports_session = True
 folder_bound = False
+passes = (
+    *("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "ANTHROPIC_BASE_URL", "ANTHROPIC_CUSTOM_HEADERS"),
+    *("CLAUDE_CODE_OAUTH_TOKEN", "CLAUDE_CONFIG_DIR"),
+)
 
 QUIET = {
     "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
@@ -182,7 +186,8 @@ def _unfinished(seen: Seen, end: Exit, err: bytes, now: float, zone: str) -> Jud
     """An end without a closing event: our limits and signals first, then what it said on the way out."""
     judged = classify.ended(end, err)
     said = err.decode(errors="replace")[-4096:] + "\n" + seen.last
-    kind = classify.phrase(said) if end.code not in {None, 0} and judged.kind is Class.Crashed else None
+    spoke = end.code != 0 and not end.signal and not end.stopped_by
+    kind = classify.phrase(said) if spoke and judged.kind is Class.Crashed else None
     if kind is not None:
         reason = judged.reason if classify.phrase(judged.reason) is kind else classify.one_line(seen.last)
         judged = judged._replace(kind=kind, reason=reason)

@@ -10,6 +10,7 @@ from nightcrew.core.work import Class
 chooses_session = False
 reports_session = False
 folder_bound = False
+passes: tuple[str, ...] = ()
 
 
 def version_argv(program: str) -> tuple[str, ...]:
@@ -44,6 +45,6 @@ def read(line: str) -> Signals:
 def judge(turn: Turn, end: Exit, out: bytes, err: bytes, now: float, zone: str) -> Judged:
     """Exit status 0 is an answer, also an empty one: such a program answers by its edits."""
     del turn, now, zone
-    if end.code == 0 and not end.signal and not end.stopped_by:
+    if end.code == 0 and not end.stopped_by:
         return Judged(Class.Ok, answer=out.decode(errors="replace"))
     return classify.ended(end, err if err.strip() else out)

@@ -16,6 +16,7 @@ from nightcrew.core.work import Class
 chooses_session = True
 reports_session = True
 folder_bound = False
+passes: tuple[str, ...] = ()
 
 PLAYER = Path(__file__).resolve().parent.parent / "players" / "scripted.py"
 

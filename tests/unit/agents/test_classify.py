@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from nightcrew.agents import classify
 from nightcrew.core.work import Class
-from unit.agents.ends import End
+from unit.agents.ends import End, died
 
 
 @pytest.mark.parametrize(
@@ -52,8 +52,9 @@ def test_numbers_outrank_sentences_where_they_are_clear(number: object, said: st
 @pytest.mark.parametrize(
     ("end", "err", "kind", "reason"),
     [
-        (End(None, 15, "idle"), b"", Class.Timeout, "stopped: it printed nothing for too long"),
-        (End(None, 11), b"", Class.Crashed, "died of signal 11"),
+        (died(15, "idle"), b"", Class.Timeout, "stopped: it printed nothing for too long"),
+        (died(15, "stop"), b"", Class.Crashed, "was told to end (stop)"),
+        (died(11), b"", Class.Crashed, "died of signal 11"),
         (End(127), b"sh: nope: not found\n\n", Class.ConfigError, "sh: nope: not found"),
         (End(126), b"", Class.ConfigError, "could not be started (exit status 126)"),
         (End(3), b"a\nwhy\n", Class.Crashed, "exit status 3: why"),

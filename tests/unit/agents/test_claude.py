@@ -10,7 +10,7 @@ import pytest
 from nightcrew.agents import claude
 from nightcrew.agents.base import Turn
 from nightcrew.core.work import Class
-from unit.agents.ends import End
+from unit.agents.ends import End, died, returned
 
 FOLDER = Path(__file__).resolve().parents[2] / "fixtures" / "claude"
 RECORDED: dict[str, dict[str, Any]] = json.loads((FOLDER / "recorded.json").read_text())
@@ -29,7 +29,7 @@ TURN = turn()
 def recorded(name: str) -> tuple[End, bytes, bytes]:
     """One recording: its end, standard output and standard error."""
     code, stopped = RECORDED[name]["exit_code"], RECORDED[name]["stopped"]
-    end = End(code if code >= 0 else None, -code if code < 0 else None, "total" if stopped else "")
+    end = returned(code, "total" if stopped else "")
     err = FOLDER / f"{name}.stderr"
     return end, (FOLDER / f"{name}.stdout").read_bytes(), err.read_bytes() if err.exists() else b""
 
@@ -101,7 +101,7 @@ def test_a_notice_as_the_only_answer_is_that_failure() -> None:
 def test_a_closing_event_outranks_the_deadline_and_the_exit_status() -> None:
     """A turn that was finished when our limit or a hook after the end struck is finished."""
     out = result(result="All nine endpoints validate their input.", num_turns=24)
-    assert claude.judge(TURN, End(None, 9, "total"), out, b"", NOW, "").kind is Class.Ok
+    assert claude.judge(TURN, died(9, "total"), out, b"", NOW, "").kind is Class.Ok
     assert claude.judge(TURN, End(1), out + b"SessionEnd hook failed\n", b"", NOW, "").kind is Class.Ok
 
 
@@ -111,7 +111,7 @@ def test_a_closing_event_outranks_the_deadline_and_the_exit_status() -> None:
 def test_silence_is_told_from_death(stopped_by: str, kind: Class) -> None:
     """Ended by a limit of ours is a timeout; dead of a signal that was not ours is a crash."""
     out = b'{"type":"system","subtype":"init","session_id":"s-1"}\n'
-    found = claude.judge(TURN, End(None, 9, stopped_by), out, b"", NOW, "")
+    found = claude.judge(TURN, died(9, stopped_by), out, b"", NOW, "")
     assert (found.kind, found.session) == (kind, "s-1")
 
 
@@ -167,6 +167,19 @@ def test_a_reader_continues_and_looks_only() -> None:
     """`resume` wins over `session`; a read-only seat gets the mode in which writes are refused."""
     argv = claude.command(turn(session="u-1", resume="u-2", read_only=True)).argv
     assert argv[-4:] == ("--permission-mode", "plan", "--resume", "u-2")
+
+
+def test_only_the_login_is_passed_on() -> None:
+    """Of the person's environment the program gets its own login and endpoint, nothing of a forge."""
+    assert {"ANTHROPIC_API_KEY", "CLAUDE_CODE_OAUTH_TOKEN"} <= set(claude.passes)
+    assert all(name.startswith(("ANTHROPIC_", "CLAUDE_")) for name in claude.passes)
+
+
+def test_last_words_of_the_dead_do_not_decide() -> None:
+    """Only a program that left by itself is believed on stderr: a killed one crashed, whatever stood there."""
+    said = b"No conversation found with session ID: x\n"
+    assert claude.judge(TURN, End(1), b"", said, NOW, "").kind is Class.SessionNotFound
+    assert claude.judge(TURN, died(9), b"", said, NOW, "").kind is Class.Crashed
 
 
 def test_login_stays_and_transcripts_are_apart() -> None:

@@ -7,7 +7,7 @@ import pytest
 from nightcrew.agents import command
 from nightcrew.agents.base import Turn
 from nightcrew.core.work import Class
-from unit.agents.ends import End
+from unit.agents.ends import End, died
 
 
 def turn(*argv: str, session: str = "", resume: str = "") -> Turn:
@@ -47,9 +47,9 @@ def test_exit_zero_is_an_answer_even_without_a_word() -> None:
         (End(1), Class.Crashed),
         (End(127), Class.ConfigError),
         (End(126), Class.ConfigError),
-        (End(None, 9), Class.Crashed),
-        (End(None, 15, "total"), Class.Timeout),
-        (End(0, None, "idle"), Class.Timeout),
+        (died(9), Class.Crashed),
+        (died(15, "total"), Class.Timeout),
+        (End(0, 0, "idle"), Class.Timeout),
     ],
 )
 def test_other_ends_are_failures(end: End, kind: Class) -> None:

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from nightcrew.agents import scripted
 from nightcrew.agents.base import Judged, Turn
-from unit.agents.ends import End
+from unit.agents.ends import returned
 
 PROMPT = "Add a greeting."
 
@@ -72,9 +72,8 @@ class Stage:
         turn = self.turn(**told)
         with self.start(turn) as process:
             out, err = process.communicate()
-        code = process.returncode
-        end = End(code if code >= 0 else None, -code if code < 0 else None)
-        return Played(code, out, err.decode(), scripted.judge(turn, end, out, err, time.time(), "UTC"))
+        end = returned(process.returncode)
+        return Played(process.returncode, out, err.decode(), scripted.judge(turn, end, out, err, time.time(), "UTC"))
 
     def starts(self) -> list[dict[str, Any]]:
         """The processes that were started, as the player noted them."""

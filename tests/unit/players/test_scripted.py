@@ -11,7 +11,7 @@ import pytest
 
 from nightcrew.agents import scripted
 from nightcrew.core.work import Class
-from unit.agents.ends import End
+from unit.agents.ends import died
 from unit.players.stage import Stage, until
 
 
@@ -279,7 +279,7 @@ def test_a_limit_of_ours_is_a_timeout(stage: Stage) -> None:
     turn = stage.turn()
     started = b'{"event":"started","session":"s-1"}\n'
     result = b'{"event":"result","ok":true,"text":"done"}\n'
-    stopped = End(None, 15, "total")
+    stopped = died(15, "total")
     cut = scripted.judge(turn, stopped, started, b"", 0.0, "")
     assert (cut.kind, cut.session) == (Class.Timeout, "s-1")
     assert scripted.judge(turn, stopped, started + result, b"", 0.0, "").kind is Class.Ok
