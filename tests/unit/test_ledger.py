@@ -1,0 +1,339 @@
+"""What all runs know together: nobody asks an agent that cools, and never more turns at once than allowed."""
+
+import fcntl
+import os
+import sqlite3
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from nightcrew.core.ids import AgentId
+from nightcrew.core.roster import Agent
+from nightcrew.errors import UserError
+from nightcrew.ledger import Cooling, Full, Granted, Ledger, LedgerUnusable, Loss, account_of
+from nightcrew.redact import Redactor
+
+MIN = 60.0
+OPUS = Agent(id=AgentId("opus"), kind="claude", model="opus", account="work")
+HAIKU = Agent(id=AgentId("haiku"), kind="claude", model="haiku", account="work")
+CODEX = Agent(id=AgentId("codex"), kind="codex", model="big")
+
+
+@pytest.fixture
+def ledger(tmp_path: Path) -> Iterator[Ledger]:
+    """An empty ledger."""
+    ledger = Ledger(tmp_path / "home")
+    yield ledger
+    ledger.close()
+
+
+@pytest.fixture
+def other(ledger: Ledger, tmp_path: Path) -> Iterator[Ledger]:
+    """The same ledger, as another run has it."""
+    assert ledger.cooling(0.0) == ()
+    other = Ledger(tmp_path / "home")
+    yield other
+    other.close()
+
+
+# ── who cools down ────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_an_account_is_named_or_the_agents_own() -> None:
+    """Agents of one account cool together; an agent without one cools alone."""
+    assert (account_of(OPUS), account_of(CODEX)) == ("work", "codex:codex")
+
+
+def test_another_run_skips_without_asking(ledger: Ledger, other: Ledger, tmp_path: Path) -> None:
+    """F22: what one run learns keeps every other from asking, until the reset and not a moment longer."""
+    ledger.cool(Loss(OPUS, 100.0, 500.0, "stream", window="five_hour", why="limit reached", run="r1"))
+    cooling = other.ask(OPUS, tmp_path / "t", 200.0, 4)
+    assert cooling == Cooling("work", "", "opus", 500.0, "stream", "five_hour", "limit reached", "r1", 100.0)
+    assert not (tmp_path / "t").exists()
+    assert other.ask(OPUS, tmp_path / "t", 499.9, 4) == cooling
+    assert other.ask(OPUS, tmp_path / "t", 500.0, 4) == Granted(tmp_path / "t")
+
+
+def test_a_loss_is_of_a_model_or_of_the_account(ledger: Ledger) -> None:
+    """A model's own window leaves the account's other models free; the account's stops all, and the longer one counts."""
+    ledger.cool(Loss(OPUS, 0.0, 900.0, "stream", model="opus"))
+    assert ledger.cooling_of(HAIKU, 1.0) is None
+    ledger.cool(Loss(HAIKU, 0.0, 300.0, "stream"))
+    found = [ledger.cooling_of(agent, 1.0) for agent in (OPUS, HAIKU, CODEX)]
+    assert [cooling and cooling.until for cooling in found] == [900.0, 300.0, None]
+    assert [cooling.until for cooling in ledger.cooling(1.0)] == [300.0, 900.0]
+    assert [cooling.until for cooling in ledger.cooling(300.0)] == [900.0]
+
+
+def test_an_unknown_reset_is_assumed_and_doubles(ledger: Ledger) -> None:
+    """Without a reset: 15 min, doubling to 60 with each loss in a row (rulings 24)."""
+    at, spans = 0.0, []
+    for _ in range(5):
+        cooling = ledger.cool(Loss(CODEX, at))
+        assert cooling.source == "assumed"
+        spans.append((cooling.until - at) / MIN)
+        at = cooling.until
+    assert spans == [15, 30, 60, 60, 60]
+
+
+def test_a_known_reset_or_an_answer_ends_the_doubling(ledger: Ledger) -> None:
+    """Losses are in a row only if nothing was stated or answered in between."""
+    ledger.cool(Loss(CODEX, 0.0))
+    at = ledger.cool(Loss(CODEX, 15 * MIN)).until
+    ledger.cool(Loss(CODEX, at, at + 1.0, "stream"))
+    assert ledger.cool(Loss(CODEX, at + 2.0)).until == at + 2.0 + 15 * MIN
+    ledger.warm(CODEX, at + 3.0)
+    assert ledger.cooling(at + 3.0) == ()
+    assert ledger.cool(Loss(CODEX, at + 4.0)).until == at + 4.0 + 15 * MIN
+
+
+def test_losses_under_way_count_once(ledger: Ledger) -> None:
+    """Four turns that were running when the quota ended are one loss: neither doubled nor shortened."""
+    first = ledger.cool(Loss(CODEX, 0.0))
+    assert [ledger.cool(Loss(CODEX, at)) for at in (1.0, 2.0, 3.0)] == [first] * 3
+    stated = ledger.cool(Loss(CODEX, 4.0, 9000.0, "stream", window="week"))
+    assert stated.until == 9000.0
+    assert ledger.cool(Loss(CODEX, 5.0)) == stated
+    assert ledger.cool(Loss(CODEX, 6.0, 100.0, "stream", window="day")) == stated
+    assert ledger.cool(Loss(CODEX, 7.0, 8000.0, "stream", window="week")).until == 8000.0
+
+
+def test_an_answer_to_an_older_question_clears_nothing(ledger: Ledger) -> None:
+    """A turn that began before the loss and still ended well says nothing about the quota since."""
+    loss = ledger.cool(Loss(OPUS, 100.0, 900.0, "stream"))
+    ledger.warm(OPUS, 99.0)
+    assert ledger.cooling(101.0) == (loss,)
+    ledger.warm(OPUS, 101.0)
+    assert ledger.cooling(101.0) == ()
+
+
+def test_a_person_can_clear_an_account(ledger: Ledger, other: Ledger) -> None:
+    """`clear` forgets all of the account and nothing of others."""
+    ledger.cool(Loss(OPUS, 0.0, 900.0, "stream", model="opus"))
+    ledger.cool(Loss(HAIKU, 0.0, 900.0, "stream"))
+    kept = ledger.cool(Loss(CODEX, 0.0, 900.0, "stream"))
+    assert other.clear(OPUS) == 2
+    assert ledger.cooling(1.0) == (kept,)
+
+
+def test_known_secrets_are_not_on_disk(tmp_path: Path) -> None:
+    """What an agent said about its loss is redacted like any prose (law 14)."""
+    home = tmp_path / "home"
+    ledger = Ledger(home, Redactor(["correct-horse"]))
+    assert ledger.cool(Loss(CODEX, 0.0, why="key correct-horse is spent")).why == "key [redacted] is spent"
+    assert not [path for path in home.iterdir() if b"correct-horse" in path.read_bytes()]
+    ledger.close()
+
+
+def test_sleepers_notice_every_change(ledger: Ledger, other: Ledger, tmp_path: Path) -> None:
+    """`changed` moves with every change, here or elsewhere, and stays when one who waits merely asks again."""
+    for ask in (ledger, other):
+        seen = ask.changed()
+        ledger.cool(Loss(CODEX, 0.0, 10.0, "stream"))
+        assert ask.changed() != seen
+        seen = ask.changed()
+        other.clear(CODEX)
+        assert ask.changed() != seen
+    assert ledger.ask(OPUS, tmp_path / "a", 0.0, 1) == Granted(tmp_path / "a")
+    assert other.ask(OPUS, tmp_path / "b", 0.0, 1) == Full(1, 0)
+    seen = ledger.changed()
+    assert other.ask(OPUS, tmp_path / "b", 1.0, 1) == Full(1, 0)
+    assert ledger.changed() == seen
+    ledger.release(tmp_path / "a")
+    assert other.ask(OPUS, tmp_path / "b", 2.0, 1) == Granted(tmp_path / "b")
+
+
+# ── who has a turn ────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_slots_go_to_those_who_wait_longest(ledger: Ledger, other: Ledger, tmp_path: Path) -> None:
+    """A freed slot is the first waiter's, even if a later one asks first."""
+    a, b, c, d = (tmp_path / name for name in "abcd")
+    assert ledger.ask(OPUS, a, 0.0, 1) == Granted(a)
+    assert ledger.ask(OPUS, b, 1.0, 1) == Full(1, 0)
+    assert other.ask(OPUS, c, 2.0, 1) == Full(1, 1)
+    ledger.release(a)
+    assert other.ask(OPUS, c, 3.0, 1) == Full(0, 1)
+    assert other.ask(OPUS, d, 3.0, 1) == Full(0, 2)
+    assert ledger.ask(OPUS, b, 4.0, 1) == Granted(b)
+    ledger.release(b)
+    ledger.release(b)
+    assert other.ask(OPUS, c, 5.0, 2) == Granted(c)
+    assert other.ask(OPUS, d, 5.0, 2) == Granted(d)
+
+
+def test_who_waits_and_stopped_asking_holds_nobody_up(ledger: Ledger, other: Ledger, tmp_path: Path) -> None:
+    """A frozen driver at the head of the queue loses its precedence after a while and gets it back when it asks."""
+    a, b, c = (tmp_path / name for name in "abc")
+    ledger.ask(OPUS, a, 0.0, 1)
+    ledger.ask(OPUS, b, 0.0, 1)
+    ledger.release(a)
+    assert other.ask(OPUS, c, 10.0, 1) == Full(0, 1)
+    assert other.ask(OPUS, c, 200.0, 1) == Granted(c)
+    assert ledger.ask(OPUS, b, 201.0, 1) == Full(1, 0)
+
+
+def test_an_adopted_turn_takes_no_second_slot(ledger: Ledger, other: Ledger, tmp_path: Path) -> None:
+    """Whoever asks for a turn that has its slot is told so, full or cooling (rulings 36)."""
+    a, b = tmp_path / "a", tmp_path / "b"
+    assert ledger.ask(OPUS, a, 0.0, 1) == Granted(a)
+    ledger.cool(Loss(OPUS, 1.0, 900.0, "stream"))
+    assert other.ask(OPUS, a, 2.0, 1) == Granted(a)
+    assert other.ask(CODEX, b, 2.0, 1) == Full(1, 0)
+    assert other.ask(CODEX, b, 2.0, 2) == Granted(b)
+
+
+def test_a_waiter_that_must_cool_waits_no_more(ledger: Ledger, tmp_path: Path) -> None:
+    """Who is told to cool loses its place: it must not hold up agents that could work."""
+    a, b, c = (tmp_path / name for name in "abc")
+    ledger.ask(CODEX, a, 0.0, 1)
+    ledger.ask(OPUS, b, 0.0, 1)
+    ledger.cool(Loss(OPUS, 1.0, 900.0, "stream"))
+    assert isinstance(ledger.ask(OPUS, b, 2.0, 1), Cooling)
+    ledger.release(a)
+    assert ledger.ask(CODEX, c, 3.0, 1) == Granted(c)
+
+
+HEAD = """
+import sys, os, time
+from pathlib import Path
+from nightcrew.core.roster import Agent
+from nightcrew.ledger import *
+home, folder = Path(sys.argv[1]), Path(sys.argv[2])
+ledger, agent = Ledger(home), Agent(id="a", kind="k")
+"""
+
+
+def start(tmp_path: Path, lines: str, folder: Path) -> "subprocess.Popen[str]":
+    """A process with the same ledger."""
+    argv = [sys.executable, "-c", HEAD + lines, str(tmp_path / "home"), str(folder)]
+    return subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+
+
+def heard(process: "subprocess.Popen[str]") -> str:
+    """The next line it printed."""
+    assert process.stdout is not None
+    return process.stdout.readline().strip()
+
+
+ASK = "print(type(ledger.ask(agent, folder, 0.0, 1)).__name__, flush=True); sys.stdin.readline()"
+
+
+def test_a_dead_drivers_slot_is_free(ledger: Ledger, tmp_path: Path) -> None:
+    """Killed between the grant and the supervisor, or while it waits, a driver keeps no slot and no place."""
+    a, b, c = (tmp_path / name for name in "abc")
+    with start(tmp_path, ASK, a) as first:
+        assert heard(first) == "Granted"
+        with start(tmp_path, ASK, b) as second:
+            assert heard(second) == "Full"
+            assert ledger.ask(CODEX, c, 1.0, 1) == Full(1, 1)
+            second.kill()
+        first.kill()
+    assert ledger.ask(CODEX, c, 2.0, 1) == Granted(c)
+
+
+def test_a_slot_belongs_to_the_supervisor(ledger: Ledger, tmp_path: Path) -> None:
+    """A turn that outlives its driver keeps its slot while its supervisor lives, and no longer (rulings 36)."""
+    a, b = tmp_path / "a", tmp_path / "b"
+    with start(tmp_path, ASK, a) as driver:
+        assert heard(driver) == "Granted"
+        owner = os.open(a / "owner", os.O_RDWR | os.O_CREAT, 0o600)
+        fcntl.flock(owner, fcntl.LOCK_EX)
+        driver.kill()
+    assert ledger.ask(CODEX, b, 1.0, 1) == Full(1, 0)
+    os.close(owner)
+    assert ledger.ask(CODEX, b, 2.0, 1) == Granted(b)
+
+
+def test_a_turn_that_ended_frees_its_slot_itself(ledger: Ledger, other: Ledger, tmp_path: Path) -> None:
+    """With its exit record written and its supervisor gone the slot is free, though the driver (frozen, say) released nothing."""
+    a, b = tmp_path / "a", tmp_path / "b"
+    ledger.ask(OPUS, a, 0.0, 1)
+    owner = os.open(a / "owner", os.O_RDWR | os.O_CREAT, 0o600)
+    fcntl.flock(owner, fcntl.LOCK_EX)
+    (a / "exit.json").write_text("{}")
+    assert other.ask(CODEX, b, 1.0, 1) == Full(1, 0)
+    os.close(owner)
+    assert other.ask(CODEX, b, 2.0, 1) == Granted(b)
+
+
+@pytest.mark.parametrize("how", ["folder gone", "other boot"])
+def test_what_cannot_run_any_more_frees_its_slot(ledger: Ledger, other: Ledger, tmp_path: Path, how: str) -> None:
+    """A turn whose folder was deleted, or that began before the machine was started, has no slot."""
+    a, b = tmp_path / "a", tmp_path / "b"
+    ledger.ask(OPUS, a, 0.0, 1)
+    if how == "folder gone":
+        (a / "slot").unlink()
+        a.rmdir()
+    else:
+        with sqlite3.connect(tmp_path / "home" / "ledger.db") as plain:
+            plain.execute("UPDATE turns SET boot = 'an older one'")
+        plain.close()
+    assert other.ask(CODEX, b, 1.0, 1) == Granted(b)
+
+
+CROWD = """
+print("ready", flush=True); sys.stdin.readline()
+log = os.open(home / "log", os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+for n in range(12):
+    mine = folder / str(n)
+    while True:
+        seen = ledger.changed()
+        if isinstance(ledger.ask(agent, mine, 0.0, 3), Granted): break
+        while ledger.changed() == seen: time.sleep(0.002)
+    os.write(log, b"+"); time.sleep(0.01); os.write(log, b"-")
+    ledger.release(mine)
+"""
+
+
+def test_never_more_turns_than_allowed(tmp_path: Path) -> None:
+    """Six processes that ask at once, again and again, never have more than the allowed number of slots; each gets all it asked for."""
+    crowd = [start(tmp_path, CROWD, tmp_path / f"p{n}") for n in range(6)]
+    assert [heard(process) for process in crowd] == ["ready"] * 6
+    for process in crowd:
+        assert process.stdin is not None
+        process.stdin.write("\n")
+        process.stdin.flush()
+    for process in crowd:
+        process.communicate()
+        assert process.returncode == 0
+    level = [0]
+    for sign in (tmp_path / "home" / "log").read_bytes():
+        level.append(level[-1] + (1 if sign == ord("+") else -1))
+    assert max(level) == 3, "all three were used at some time, never a fourth"
+    assert (level[-1], len(level)) == (0, 1 + 6 * 12 * 2)
+
+
+# ── the file ──────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_processes_open_a_fresh_ledger_at_once(tmp_path: Path) -> None:
+    """The first moment of a machine: several processes make one ledger."""
+    crowd = [start(tmp_path, 'ledger.cool(Loss(agent, 0.0)); print("done")', tmp_path) for _ in range(4)]
+    assert [heard(process) for process in crowd] == ["done"] * 4
+    for process in crowd:
+        process.communicate()
+
+
+def test_only_the_owner_can_read(ledger: Ledger, tmp_path: Path) -> None:
+    """Folder 0700, files 0600."""
+    ledger.ask(OPUS, tmp_path / "home" / "turn", 0.0, 1)
+    paths = [tmp_path / "home", *(tmp_path / "home").rglob("*")]
+    assert [path for path in paths if path.stat().st_mode & 0o777 != (0o700 if path.is_dir() else 0o600)] == []
+
+
+def test_a_newer_or_broken_ledger_is_one_line(ledger: Ledger, tmp_path: Path) -> None:
+    """Tables of a newer nightcrew are not touched, and a file that is none of ours is said with its path."""
+    with sqlite3.connect(tmp_path / "home" / "ledger.db") as plain:
+        plain.execute("PRAGMA user_version=2")
+    plain.close()
+    ledger.close()
+    with pytest.raises(UserError, match="newer nightcrew"):
+        Ledger(tmp_path / "home")
+    (tmp_path / "broken").mkdir()
+    (tmp_path / "broken" / "ledger.db").write_bytes(b"no database" * 200)
+    with pytest.raises(LedgerUnusable, match="not a database"):
+        Ledger(tmp_path / "broken")
