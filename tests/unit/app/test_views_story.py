@@ -1,0 +1,152 @@
+"""The whole story of a run, as data and in words."""
+
+from nightcrew.app.views_story import story, undo
+from nightcrew.app.views_text import recovery_told, told
+from nightcrew.core import events as ev
+from nightcrew.core.effects import Effect, RunCommands, StartTurn
+from nightcrew.core.ids import Commit
+from nightcrew.core.limits import Limit, Limits
+from nightcrew.core.roster import AgentRole
+from nightcrew.core.state import RunState
+from nightcrew.core.work import Class, Finding, FixReport, Landing, PipelinePhase, Purpose, Reviewed, Severity, Vote
+from unit.app.worlds import BEGAN_AT, STEP_S, World, bad, blob, ok, red, started
+
+BLOCKER = Finding(Severity.Blocker, "loses the last second", "clock.py", 12)
+
+
+def eventful(state: RunState, effect: Effect) -> ev.Event | None:
+    """A world of one of everything: a quota, a finding that is fixed, a gate that is red once, a turn without a price."""
+    if isinstance(effect, RunCommands) and effect.purpose is Purpose.Gate and state.validating.rounds == 0:
+        return ev.CommandsEnded(key=effect.key, results=(red(said="E   assert 59 == 60\n1 failed"),))
+    if not isinstance(effect, StartTurn):
+        return None
+    if effect.node == "implement" and effect.agent == "opus":
+        return ev.TurnEnded(key=effect.key, outcome=bad(Class.Quota, "weekly limit reached"))
+    if effect.role is AgentRole.Reviewer and state.reviewing.round == 1:
+        return ev.TurnEnded(key=effect.key, outcome=ok(usd=None, report=Reviewed(Vote.Reject, (BLOCKER,))))
+    if effect.node == "fix":
+        return ev.TurnEnded(key=effect.key, outcome=ok(report=FixReport(addressed=("R1-1-1",))))
+    return None
+
+
+def stays_red(_state: RunState, effect: Effect) -> ev.Event | None:
+    """A world in which the gate never passes."""
+    if isinstance(effect, RunCommands) and effect.purpose is Purpose.Gate:
+        return ev.CommandsEnded(key=effect.key, results=(red(),))
+    return None
+
+
+def test_a_story_has_everything_that_happened() -> None:
+    """Phases, seats, handovers, findings with what became of them, commands with their output and the landing are all told."""
+    seen = story(World(started("local"), eventful).play().entries)
+    assert [p.phase for p in seen.phases][:3] == ["Planning", "Development", "Review"]
+    assert all(p.ended_at is not None for p in seen.phases)
+    assert [(h.seat, h.from_agent, h.to_agent, h.fail) for h in seen.handovers] == [
+        ("impl-A", "opus", "codex", "quota")
+    ]
+    assert [(r.round, r.vote) for r in seen.rounds] == [(1, "reject"), (2, "approve")]
+    assert [(f.id, f.became) for f in seen.rounds[0].findings] == [("R1-1-1", "addressed")]
+    gates = [c for c in seen.commands if c.purpose == "gate"]
+    assert [c.green for c in gates] == [False, True]
+    assert gates[0].results[0].tail.startswith("E   assert")
+    assert [(c.label, c.agent, c.wins) for c in seen.candidates] == [("A", "codex", True)]
+    assert seen.landing is not None
+    assert seen.word == "landed"
+
+
+def test_a_turn_without_a_price_is_counted_as_unpriced() -> None:
+    """An unknown price is not nothing: it is told beside the money (rulings 30)."""
+    seen = story(World(started("local"), eventful).play().entries)
+    assert seen.cost.unpriced == 2
+    assert seen.cost.turns == len(seen.turns)
+    assert any("2 of" in line and "without a price" in line for line in told(seen))
+
+
+def test_the_words_are_those_of_the_data() -> None:
+    """What `show` prints names the handover, the finding, the red gate's last lines and the command that undoes the landing."""
+    text = "\n".join(told(story(World(started("local"), eventful).play().entries)))
+    for words in (
+        "opus → codex (quota: weekly limit reached)",
+        "R1-1-1 blocker clock.py:12: loses the last second (addressed)",
+        "| E   assert 59 == 60",
+        "undo: git switch main && git revert --no-edit",
+        "your checkout has unsaved changes",
+        "sandbox: bwrap",
+    ):
+        assert words in text
+
+
+def test_recovery_is_told_attempt_by_attempt() -> None:
+    """The record has the failure, each attempt and each escalation, with the present level and the time of the next attempt."""
+    world = World(reply=stays_red).play(
+        lambda s: s.trouble is not None and s.trouble.attempts == 4 and s.trouble.wait_until > 0
+    )
+    at = story(world.entries).recovery
+    assert (at.attempts, at.level, at.failed_phase) == (4, 2, "FinalValidation")
+    assert at.next_at is not None
+    said = [line.what for line in at.record]
+    assert said[0] == "FinalValidation failed: gate `make check` is red: exit status 1"
+    assert said.count("back to FinalValidation at level 1") == 3
+    assert any("level 2" in line for line in recovery_told(story(world.entries)))
+
+
+def test_recovery_of_a_run_without_trouble_says_so() -> None:
+    """`show --recovery` of a run in which nothing failed has a line, not silence."""
+    assert "nothing was recovered" in recovery_told(story(World().play().entries))[-1]
+
+
+def test_an_answered_question_keeps_its_answer() -> None:
+    """Questions are told with how they were answered, open ones with what the run does meanwhile."""
+    world = World(started(limits=Limits(turns=Limit(1)))).play()
+    assert [(q.id, q.holds, q.answered_at) for q in story(world.entries).questions] == [("limit-turns", True, None)]
+    world.tell(ev.Answered(question="limit-turns", text="more"))
+    asked = story(world.play().entries).questions
+    assert [(q.answer, q.answered_at is not None) for q in asked] == [("more", True)]
+
+
+def test_what_was_rescued_is_told_with_its_seat() -> None:
+    """A cancelled run names each rescue ref and whose work it holds (law 8)."""
+    world = World().play(lambda s: s.phase is PipelinePhase.Development and bool(s.workspaces))
+    world.tell(ev.CancelAsked())
+    seen = story(world.play().entries)
+    assert ("refs/nightcrew/rescue/a1b2/impl-A", "impl-A") in [(r.ref, r.seat) for r in seen.rescues]
+    assert seen.word == "interrupted"
+
+
+def test_a_story_at_any_moment_can_be_told() -> None:
+    """Every prefix of an eventful journal is a story: total, in words and as data."""
+    entries = World(started("local"), eventful).play().entries
+    for n in range(1, len(entries) + 1):
+        seen = story(entries[:n])
+        assert told(seen)
+        assert seen.seq == n
+        assert sum(p.ended_at is None for p in seen.phases) == (seen.word != "landed")
+
+
+def test_a_running_turn_has_no_end() -> None:
+    """A turn in flight is told with its beginning and without an end, and its seat runs since then."""
+    world = World().play(lambda s: any(o.begun and isinstance(o.effect, StartTurn) for o in s.open.values()))
+    seen = story(world.entries)
+    assert [(t.ended_at, t.kind) for t in seen.turns] == [(None, "")]
+    assert seen.seats[0].running_since_at == seen.turns[0].began_at > BEGAN_AT + STEP_S
+
+
+def test_the_undo_of_each_mode_rewrites_nothing() -> None:
+    """A landing is undone by a revert on the target, never by moving it back; a finished branch is removed."""
+    landing = Landing("push", "main line", Commit("c" * 40), Commit("b" * 40))
+    assert undo(landing, "up").endswith(f"git revert --no-edit {'c' * 40} && git push up 'main line'")
+    assert undo(Landing("branch", "nightcrew/a1b2/A", Commit("c" * 40)), "") == "git branch -D nightcrew/a1b2/A"
+    assert all("reset" not in undo(Landing(mode, "main", Commit("c" * 40)), "") for mode in ("branch", "local", "push"))
+
+
+def test_control_characters_of_an_agent_do_not_reach_the_terminal() -> None:
+    """What agents say is shown without escape sequences."""
+
+    def colourful(_state: RunState, effect: Effect) -> ev.Event | None:
+        if isinstance(effect, StartTurn) and effect.node == "plan":
+            return ev.TurnEnded(
+                key=effect.key, outcome=ok().__class__(kind=Class.Ok, answer=blob("\x1b[31mred"), session="s")
+            )
+        return None
+
+    assert not any("\x1b" in line for line in told(story(World(reply=colourful).play().entries)))
