@@ -278,12 +278,12 @@ def test_what_cannot_run_any_more_frees_its_slot(ledger: Ledger, other: Ledger, 
 CROWD = """
 print("ready", flush=True); sys.stdin.readline()
 log = os.open(home / "log", os.O_WRONLY | os.O_APPEND | os.O_CREAT)
-for n in range(12):
+for n in range(15):
     mine = folder / str(n)
     while True:
         seen = ledger.changed()
         if isinstance(ledger.ask(agent, mine, 0.0, 3), Granted): break
-        while ledger.changed() == seen: time.sleep(0.002)
+        while ledger.changed() == seen: time.sleep(0.001)
     os.write(log, b"+"); time.sleep(0.01); os.write(log, b"-")
     ledger.release(mine)
 """
@@ -304,7 +304,25 @@ def test_never_more_turns_than_allowed(tmp_path: Path) -> None:
     for sign in (tmp_path / "home" / "log").read_bytes():
         level.append(level[-1] + (1 if sign == ord("+") else -1))
     assert max(level) == 3, "all three were used at some time, never a fourth"
-    assert (level[-1], len(level)) == (0, 1 + 6 * 12 * 2)
+    assert (level[-1], len(level)) == (0, 1 + 6 * 15 * 2)
+
+
+def test_processes_that_write_at_once_all_write(ledger: Ledger, tmp_path: Path) -> None:
+    """What several runs tell the ledger at the same moment is all there; none of them is turned away."""
+    lines = """
+print("ready", flush=True); sys.stdin.readline()
+for n in range(150): ledger.cool(Loss(Agent(id=f"{folder.name}-{n % 3}", kind="k"), float(n), n + 1000.0, "stream"))
+"""
+    crowd = [start(tmp_path, lines, tmp_path / f"p{n}") for n in range(4)]
+    assert [heard(process) for process in crowd] == ["ready"] * 4
+    for process in crowd:
+        assert process.stdin is not None
+        process.stdin.write("\n")
+        process.stdin.flush()
+    for process in crowd:
+        process.communicate()
+        assert process.returncode == 0
+    assert sorted(cooling.until for cooling in ledger.cooling(0.0)) == sorted([1147.0, 1148.0, 1149.0] * 4)
 
 
 # ── the file ──────────────────────────────────────────────────────────────────────────────────────────────────────

@@ -1,8 +1,10 @@
 """The journal between processes: death at any moment, two drivers, frozen drivers, words from outside."""
 
+import fcntl
 import os
 import select
 import signal
+import sqlite3
 import subprocess
 import sys
 import time
@@ -13,15 +15,16 @@ import pytest
 from nightcrew.core.events import Entry, Noted, ParkAsked, ResumeAsked
 from nightcrew.core.ids import RunId
 from nightcrew.errors import UserError
+from nightcrew.journal import lease
 from nightcrew.journal.store import Fenced, Journal, RunBusy
 from unit.journal.conftest import RUN, Start, heard
 
 APPEND = """
 journal = Journal(home)
-lease = journal.acquire(run)
+held = journal.acquire(run)
 seq = journal.last_seq(run)
 while True:
-    for entry in journal.append(lease, seq, 1.0, Noted(text=str(seq)), Noted(text="pair")):
+    for entry in journal.append(held, seq, 1.0, Noted(text=str(seq)), Noted(text="pair")):
         seq = entry.seq
     say(seq)
 """
@@ -75,12 +78,12 @@ def test_two_appenders_at_one_seq(journal: Journal, start: Start) -> None:
     """Of facts decided on the same entry by several threads of a driver, exactly one is written at each seq (rulings 1)."""
     lines = """
 import threading
-journal = Journal(home); lease = journal.acquire(run)
+journal = Journal(home); held = journal.acquire(run)
 gate = threading.Barrier(4)
 def work(name):
     for seq in range(1, 51):
         gate.wait()
-        try: journal.append(lease, seq, 1.0, Noted(text=name))
+        try: journal.append(held, seq, 1.0, Noted(text=name))
         except SeqMoved: pass
 threads = [threading.Thread(target=work, args=(str(n),)) for n in range(4)]
 [t.start() for t in threads]; [t.join() for t in threads]
@@ -113,10 +116,10 @@ def test_a_dead_driver_leaves_no_lock(journal: Journal, start: Start) -> None:
     holder.kill()
     holder.wait()
     assert journal.holder(RUN) is None
-    lease = journal.acquire(RUN)
-    journal.append(lease, 1, 2.0, Noted(text="on"))
-    lease.release()
-    lease.release()
+    held = journal.acquire(RUN)
+    journal.append(held, 1, 2.0, Noted(text="on"))
+    held.release()
+    held.release()
     journal.acquire(RUN).release()
 
 
@@ -136,12 +139,12 @@ while True: holder(path)
 def test_a_frozen_driver_is_taken_over(journal: Journal, start: Start) -> None:
     """A frozen holder keeps the run from `acquire`, not from `take_over`; thawed, its next append fails and writes nothing (rulings 8)."""
     lines = """
-journal = Journal(home); lease = journal.acquire(run)
-journal.append(lease, 1, 1.0, Noted(text="old")); say("holds")
+journal = Journal(home); held = journal.acquire(run)
+journal.append(held, 1, 1.0, Noted(text="old")); say("holds")
 sys.stdin.readline()
-try: journal.append(lease, 2, 1.0, Noted(text="zombie"))
+try: journal.append(held, 2, 1.0, Noted(text="zombie"))
 except Fenced: say("fenced")
-try: journal.append(lease, 3, 1.0, Noted(text="zombie"))
+try: journal.append(held, 3, 1.0, Noted(text="zombie"))
 except Fenced: say("fenced")
 """
     old = start(lines)
@@ -149,8 +152,8 @@ except Fenced: say("fenced")
     old.send_signal(signal.SIGSTOP)
     with pytest.raises(RunBusy):
         journal.acquire(RUN)
-    lease = journal.take_over(RUN)
-    journal.append(lease, 2, 2.0, Noted(text="new"))
+    held = journal.take_over(RUN)
+    journal.append(held, 2, 2.0, Noted(text="new"))
     holder = journal.holder(RUN)
     assert holder is not None
     assert holder.pid == os.getpid(), "the next one is told about the new driver"
@@ -169,9 +172,9 @@ except Fenced: say("fenced")
 def test_of_two_that_take_over_one_is_left(journal: Journal) -> None:
     """Taken over twice, only the last can write, and it is the one that `acquire` is told about."""
     leases = [journal.take_over(RUN) for _ in range(3)]
-    for lease in leases[:2]:
+    for held in leases[:2]:
         with pytest.raises(Fenced):
-            journal.append(lease, 1, 2.0, Noted(text="x"))
+            journal.append(held, 1, 2.0, Noted(text="x"))
     journal.append(leases[2], 1, 2.0, Noted(text="y"))
     leases[0].release()
     leases[1].release()
@@ -183,10 +186,10 @@ def test_of_two_that_take_over_one_is_left(journal: Journal) -> None:
 
 def test_programs_do_not_inherit_the_lease(journal: Journal) -> None:
     """What a driver starts may outlive it; it does not keep the run locked (rulings 8)."""
-    lease = journal.acquire(RUN)
+    held = journal.acquire(RUN)
     with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE, close_fds=False) as child:
-        assert not os.get_inheritable(lease._fd)
-        lease.release()
+        assert not os.get_inheritable(held._fd)
+        held.release()
         journal.acquire(RUN).release()
         assert child.poll() is None
         child.communicate(b"\n")
@@ -198,12 +201,12 @@ def test_programs_do_not_inherit_the_lease(journal: Journal) -> None:
 def test_a_word_becomes_a_fact_exactly_once(journal: Journal, start: Start) -> None:
     """Killed around the moment a word becomes a fact, again and again: each word is a fact once, in the order they were said."""
     lines = """
-journal = Journal(home); lease = journal.acquire(run)
+journal = Journal(home); held = journal.acquire(run)
 seq = journal.last_seq(run)
 say("drives")
 while True:
     for word in journal.words(run):
-        journal.append(lease, seq, word.at, word.event, takes=(word.id,)); seq += 1
+        journal.append(held, seq, word.at, word.event, takes=(word.id,)); seq += 1
 """
     said: list[Noted] = []
     for round_ in range(6):
@@ -215,21 +218,21 @@ while True:
         time.sleep(0.002 * round_)
         driver.kill()
         driver.wait()
-    lease = journal.acquire(RUN)
+    held = journal.acquire(RUN)
     for word in journal.words(RUN):
-        journal.append(lease, journal.last_seq(RUN), word.at, word.event, takes=(word.id,))
+        journal.append(held, journal.last_seq(RUN), word.at, word.event, takes=(word.id,))
     assert [entry.event for entry in journal.entries(RUN, 1)] == said
     assert journal.words(RUN) == ()
 
 
 def test_a_taken_word_cannot_be_taken_again(journal: Journal) -> None:
     """A word is marked in the same transaction as its fact; a second fact for it is refused and not written."""
-    lease = journal.acquire(RUN)
+    held = journal.acquire(RUN)
     word = journal.say(RUN, 5.0, ParkAsked(now=True))
     assert [(w.id, w.at, w.event) for w in journal.words(RUN)] == [(word, 5.0, ParkAsked(now=True))]
-    journal.append(lease, 1, 6.0, ParkAsked(now=True), takes=(word,))
+    journal.append(held, 1, 6.0, ParkAsked(now=True), takes=(word,))
     with pytest.raises(LookupError):
-        journal.append(lease, 2, 6.0, ParkAsked(now=True), takes=(word,))
+        journal.append(held, 2, 6.0, ParkAsked(now=True), takes=(word,))
     assert list(journal.entries(RUN, 1)) == [Entry(2, 6.0, ParkAsked(now=True))]
 
 
@@ -278,3 +281,49 @@ def test_words_are_each_runs_own(journal: Journal) -> None:
     assert journal.words(other) == ()
     with pytest.raises(LookupError):
         journal.append(journal.acquire(other), 1, 1.0, ResumeAsked(), takes=(word,))
+
+
+def test_only_a_take_over_displaces(journal: Journal, start: Start) -> None:
+    """A driver that had the lock when another took over, but was not yet written down, finds the run busy and displaces nobody."""
+    path = journal.folder(RUN) / "lease"
+    plain = sqlite3.connect(journal.home / "journal.db", isolation_level=None)
+    plain.execute("BEGIN IMMEDIATE")
+    late = start("""
+try: Journal(home).acquire(run); say("drives")
+except RunBusy: say("busy")
+""")
+    while (holder := journal.holder(RUN)) is None or holder.pid != late.pid:
+        time.sleep(0.001)
+    mine, fd = lease.aside(path)
+    mine.rename(path)
+    plain.execute("COMMIT")
+    plain.close()
+    assert heard(late) == "busy"
+    os.close(fd)
+
+
+def test_two_that_look_see_nobody(journal: Journal) -> None:
+    """One who looks is not taken for a driver by another who looks."""
+    journal.acquire(RUN).release()
+    with (journal.folder(RUN) / "lease").open() as looking:
+        fcntl.flock(looking, fcntl.LOCK_SH)
+        assert journal.holder(RUN) is None
+
+
+def test_an_opener_waits_for_the_one_that_makes_the_journal(home: Path, start: Start, tmp_path: Path) -> None:
+    """While one process makes the journal another does not make a second: it waits and finds the first."""
+    home.mkdir(parents=True)
+    with (home / "journal.db.lock").open("w") as making:
+        fcntl.flock(making, fcntl.LOCK_EX)
+        opener = start("""
+say("opens")
+say([row.title for row in Journal(home).recent(1)])
+""")
+        assert heard(opener) == "opens"
+        time.sleep(0.2)
+        assert not (home / "journal.db").exists()
+        first = Journal(tmp_path / "elsewhere")
+        first.create(RUN, "repo", "the first", 1.0, Noted(text=""))
+        first.close()
+        (tmp_path / "elsewhere" / "journal.db").rename(home / "journal.db")
+    assert heard(opener) == "['the first']"
