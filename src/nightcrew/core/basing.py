@@ -119,6 +119,8 @@ def _synced(state: RunState, winner: Candidate, basing: Basing, event: BaseSynce
                 basing, step=step, tip=event.tip, paths=event.paths, rounds=rounds + 1, reason=reason
             )
             return Based(state, after)
+        case "failed":
+            return Based(state, structs.replace(basing, step="undo", tip=event.tip, reason=event.note))
         case "undone":
             return Based(state, structs.replace(basing, step="sync"), _failure(state, basing))
         case _:

@@ -197,7 +197,7 @@ class WorkCollected(Answer, frozen=True, tag=True):
 
 
 class BaseSynced(Answer, frozen=True, tag=True):
-    """How the work stands to the target's tip: `same`, `rebased`, `conflict` (in `paths`), `landed` already, or `undone`."""
+    """How the work stands to the target's tip: `same`, `rebased`, `conflict` (in `paths`), `failed`, `landed` already, or `undone`."""
 
     state: str
     tip: Commit

@@ -1,0 +1,317 @@
+"""What people can do to runs: the one door for faces (law 13). Checks come first; nothing is paid before they pass."""
+
+import asyncio
+import secrets
+import signal
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+from nightcrew import __version__
+from nightcrew.agents import catalog
+from nightcrew.app import wiring
+from nightcrew.config import Config, KindInfo, config_home, load
+from nightcrew.config.trust import trust as remember_trust
+from nightcrew.config.trust import trusted
+from nightcrew.core.events import Answered, CancelAsked, ConfigChanged, Entry, Event, ParkAsked, ResumeAsked, RunStarted
+from nightcrew.core.ids import RunId
+from nightcrew.core.roster import Agent, AgentRole
+from nightcrew.core.state import RunState
+from nightcrew.core.work import Task
+from nightcrew.engine.local import Driver
+from nightcrew.engine.waits import MARKER
+from nightcrew.errors import UserError
+from nightcrew.git.repo import Repo, Target, exclude, identity, open_repo, pin, repo_id, target, tip
+from nightcrew.journal.blobs import Blobs
+from nightcrew.journal.store import Journal
+from nightcrew.redact import Redactor
+
+TITLE = 100
+
+
+class StartAsk(NamedTuple):
+    """What somebody typed after `run`."""
+
+    cwd: Path
+    text: str | None = None
+    file: Path | None = None
+    overrides: Mapping[str, str] = {}
+    trust: bool = False
+    allow_red_base: bool = False
+    no_sandbox: bool = False
+    verbs: frozenset[str] = frozenset()
+    """The words that are verbs of the command line, which an instruction of one word must not be."""
+
+
+# ── starting ──────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def start(ask: StartAsk, env: Mapping[str, str]) -> RunId:
+    """Check everything that can be checked for nothing, and write the run's first fact. Raises UserError, one line each."""
+    text = _instruction(ask)
+    repo = open_repo(ask.cwd, env)
+    overrides = dict(ask.overrides)
+    if ask.no_sandbox:
+        overrides["sandbox.mode"] = "off"
+    if ask.allow_red_base:
+        overrides["verify.base"] = "any"
+    config = load_config(repo, env, overrides)
+    check_trust(config, repo, env, ask.trust)
+    roster, notes = _roster(config, env)
+    mode = _check_rights(config, roster)
+    where = target(repo, config.settings.land.target, config.settings.land.remote)
+    identity(repo)
+    return _write(ask, repo, config, roster, where, text, (*config.notes, *notes), mode, env)
+
+
+def _write(
+    ask: StartAsk, repo: Repo, config: Config, roster: tuple[Agent, ...], where: Target, text: str,
+    notes: tuple[str, ...], mode: str, env: Mapping[str, str],
+) -> RunId:  # fmt: skip
+    at = tip(repo, where)
+    now = time.time()
+    run = RunId(time.strftime("%Y%m%d-%H%M%S", time.gmtime(now)) + f"-{secrets.token_hex(2)}")
+    journal = wiring.open_journal(env)
+    place = repo_id(repo)
+    blobs = Blobs(journal.folder(run) / "blobs", Redactor(wiring.known_secrets(env)))
+    journal.folder(run).mkdir(mode=0o700, parents=True)
+    title = next(line.strip() for line in text.splitlines() if line.strip())[:TITLE]
+    first = RunStarted(
+        run=run,
+        repo=place,
+        task=Task(title, blobs.put(text.encode())),
+        target=where.branch,
+        remote=where.remote or "",
+        base=at.commit,  # type: ignore[arg-type]
+        seed=secrets.token_hex(8),
+        roster=roster,
+        roles=config.roles,
+        settings=config.settings,
+        limits=config.limits,
+        notes=tuple(note for note in (*notes, at.note) if note),
+        shelter=mode,
+        version=__version__,
+    )
+    pin(repo, run, "base", at.commit)
+    top = repo.work_tree or repo.git_dir
+    journal.set_place(place, top)
+    journal.set_place(f"checkout/{run}", top)
+    exclude(repo, f"/{MARKER.parts[0]}/")
+    (top / MARKER).unlink(missing_ok=True)
+    journal.create(run, place, title, now, first)
+    return run
+
+
+def _instruction(ask: StartAsk) -> str:
+    text = ask.text
+    if ask.file is not None:
+        try:
+            text = ask.file.read_bytes().decode()
+        except UnicodeDecodeError:
+            raise UserError(f"the task file {ask.file} is not UTF-8", "convert it, or type the task") from None
+        except OSError as error:
+            raise UserError(f"the task file {ask.file} cannot be read: {error.strerror}", "name another file") from None
+    if text is None or not text.strip():
+        raise UserError("the task is empty", 'say what is to be done: nightcrew run "…"')
+    words = text.split()
+    if len(words) == 1 and words[0] in ask.verbs:
+        raise UserError(
+            f"'{words[0]}' is a verb, not a task", f"for the verb: nightcrew {words[0]}; a task takes more words"
+        )
+    return text
+
+
+def load_config(repo: Repo | None, env: Mapping[str, str], overrides: Mapping[str, str]) -> Config:
+    """The settings that hold for a repository; with no agents configured, those found on PATH."""
+    kinds = {
+        name: KindInfo(kind.answers, argv=kind.runs != "program", model=name != "command", money=kind.runs == "program")
+        for name, kind in catalog.KINDS.items()
+    }
+    found = tuple(catalog.found(env.get("PATH", "")))
+    top = repo.work_tree if repo else None
+    return load(top, config_home=config_home(env), kinds=kinds, overrides=overrides, found=found)
+
+
+def check_trust(config: Config, repo: Repo, env: Mapping[str, str], given: bool) -> None:  # noqa: FBT001 — the person sees --trust
+    """Nothing of the repository's file runs before a person trusted it (rulings 35)."""
+    home, name = wiring.home_of(env), repo_id(repo)
+    if not config.digest or trusted(home, name, config.digest):
+        return
+    if given:
+        home.mkdir(mode=0o700, parents=True, exist_ok=True)
+        remember_trust(home, name, config.digest)
+        return
+    raise UserError(
+        f"nightcrew.toml of this repository would execute {len(config.executes)} things you have not trusted yet",
+        "look with `nightcrew trust --show`, then: nightcrew trust",
+    )
+
+
+def _roster(config: Config, env: Mapping[str, str]) -> tuple[tuple[Agent, ...], tuple[str, ...]]:
+    """The roster with each program as resolved now, and a note for each that is missing; somebody must be able to edit."""
+    from msgspec import structs
+
+    path = env.get("PATH", "")
+    roster: list[Agent] = []
+    missing: dict[str, str] = {}
+    for agent in config.roster:
+        resolved = catalog.resolve(agent, path)
+        if resolved.why_not:
+            missing[agent.id] = resolved.why_not
+        roster.append(structs.replace(agent, program=resolved.program, version=_version(agent, resolved.program, env)))
+    developers = config.roles.chain(AgentRole.Developer)
+    if not [agent for agent in developers if agent not in missing]:
+        looked = (
+            "; ".join(missing[a] for a in developers if a in missing)
+            or f"looked for {', '.join(catalog.looked_for())} on PATH"
+        )
+        raise UserError(f"no usable agent: {looked}", "install one, or describe one under [[agents]]: nightcrew init")
+    return tuple(roster), tuple(f"agent {agent}: {why}" for agent, why in missing.items())
+
+
+def _version(agent: Agent, program: str, env: Mapping[str, str]) -> str:
+    argv = catalog.adapter(agent.kind).version_argv(program) if program else ()
+    if not argv:
+        return ""
+    from nightcrew.engine.shelter import version
+
+    return version(argv, env)
+
+
+def _check_rights(config: Config, roster: tuple[Agent, ...]) -> str:
+    """The sandbox mode of the run; a model with full rights needs one that shelters files, unless the machine says otherwise."""
+    mode = wiring.mode_of(config.settings.shelter.mode)
+    real = [agent.id for agent in roster if catalog.KINDS[agent.kind].runs == "program"]
+    if real and mode != "bwrap" and not config.open_rights:
+        raise UserError(
+            f"{', '.join(real)} would run with full rights and no file-system sandbox here",
+            "install bubblewrap (or `pip install nightcrew[sandbox]`), or say --no-sandbox",
+        )
+    return mode
+
+
+# ── driving ───────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+class Left(NamedTuple):
+    """How a driver came to rest: the run as it stands, and the signal that ended it (0 = none)."""
+
+    state: RunState
+    signal: int
+
+
+def drive(
+    run: RunId,
+    env: Mapping[str, str],
+    *,
+    on_entry: Callable[[RunState, Entry], None] | None = None,
+    wait: bool = True,
+    take_over: bool = False,
+) -> Left:
+    """Drive a run until it rests. SIGINT parks, a second stops now; SIGTERM and SIGHUP leave, agents run on (rulings 11)."""
+    config = load_config(None, env, {})
+    tools, _ = wiring.open_tools(run, env, config.max_turns)
+    lease = tools.journal.take_over(run) if take_over else tools.journal.acquire(run)
+    try:
+        return asyncio.run(_drive(Driver(tools, run, lease, on_entry), run, env, wait=wait))
+    finally:
+        lease.release()
+
+
+async def _drive(driver: Driver, run: RunId, env: Mapping[str, str], *, wait: bool) -> Left:
+    loop = asyncio.get_running_loop()
+    got: list[int] = []
+    driving = asyncio.ensure_future(driver.drive(wait=wait))
+
+    def interrupted() -> None:
+        got.append(signal.SIGINT)
+        say(run, ParkAsked(now=len(got) > 1), env)
+
+    def told_to_leave(number: int) -> None:
+        got.append(number)
+        driving.cancel()
+
+    loop.add_signal_handler(signal.SIGINT, interrupted)
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        loop.add_signal_handler(number, told_to_leave, number)
+    try:
+        state = await driving
+    except asyncio.CancelledError:
+        state = driver.state
+    return Left(state, got[-1] if got else 0)
+
+
+def resume(run: RunId, env: Mapping[str, str], limits: Mapping[str, str], *, reconfigure: bool) -> None:
+    """Let a parked run go on, with other limits or settings if asked (rulings 12)."""
+    journal = wiring.open_journal(env)
+    state = view(run, env)
+    if reconfigure or limits:
+        say(run, _changed(state.started, journal, env, limits, reconfigure=reconfigure), env)
+    if state.parked:
+        say(run, ResumeAsked(), env)
+
+
+def _changed(
+    told: RunStarted, journal: Journal, env: Mapping[str, str], limits: Mapping[str, str], *, reconfigure: bool
+) -> ConfigChanged:
+    repo = open_repo(journal.place(told.repo), env)
+    config = load_config(repo, env, {f"limits.{name}": value for name, value in limits.items()})
+    if reconfigure:
+        roster, _ = _roster(config, env)
+        return ConfigChanged(
+            limits=config.limits, roster=roster, roles=config.roles, settings=config.settings, why="reconfigured"
+        )
+    from msgspec import structs
+
+    mine = {name: getattr(config.limits, name) for name in limits}
+    return ConfigChanged(limits=structs.replace(told.limits, **mine), why="limits")
+
+
+# ── words ─────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def say(run: RunId, word: Event, env: Mapping[str, str]) -> None:
+    """Leave a word for whoever drives the run, now or later."""
+    wiring.open_journal(env).say(run, time.time(), word)
+
+
+def park(run: RunId, env: Mapping[str, str], *, now: bool) -> None:
+    """Stop at the next safe point, or now with everything rescued."""
+    say(run, ParkAsked(now=now), env)
+
+
+def cancel(run: RunId, env: Mapping[str, str]) -> None:
+    """End the run: its work is rescued, a failure marker is written."""
+    if view(run, env).done:
+        raise UserError(f"run {run} is over already")
+    say(run, CancelAsked(), env)
+
+
+def answer(run: RunId, env: Mapping[str, str], text: str, question: str = "") -> str:
+    """Answer the question the run asks (the only one, or the one named); which it was."""
+    state = view(run, env)
+    names = tuple(state.questions)
+    if question and question not in names:
+        raise UserError(f"run {run} does not ask {question!r}", f"it asks: {', '.join(names) or 'nothing'}")
+    if not question and len(names) != 1:
+        raise UserError(
+            f"run {run} asks {len(names)} questions",
+            f"name one: {', '.join(names)}" if names else "there is nothing to answer",
+        )
+    chosen = question or names[0]
+    say(run, Answered(question=chosen, text=text), env)
+    return chosen
+
+
+def driven(run: RunId, env: Mapping[str, str]) -> int:
+    """The pid of the process that drives the run now; 0 when nobody does."""
+    holder = wiring.open_journal(env).holder(run)
+    return holder.pid if holder else 0
+
+
+def view(run: RunId, env: Mapping[str, str]) -> RunState:
+    """The run as it stands, for those who only look."""
+    from nightcrew.engine.local import folded
+
+    return folded(wiring.open_journal(env), run)

@@ -1,0 +1,119 @@
+"""The composition root: opens the rooms below and hands them to the engine as one record."""
+
+import os
+import time
+from collections.abc import Mapping
+from pathlib import Path
+
+from nightcrew.config.values import asker, environments, secrets
+from nightcrew.core.events import RunStarted
+from nightcrew.core.ids import AgentId, RunId
+from nightcrew.core.state import RunState
+from nightcrew.engine.clock import Clock, WallClock
+from nightcrew.engine.local import load
+from nightcrew.engine.tools import Tools
+from nightcrew.errors import UserError
+from nightcrew.git.repo import open_repo, repo_id
+from nightcrew.git.workspace import Pool
+from nightcrew.journal.blobs import Blobs
+from nightcrew.journal.store import Journal
+from nightcrew.ledger import Ledger
+from nightcrew.proc.sandbox import Mode, available, why_not
+from nightcrew.redact import Redactor
+
+SECRET_NAMES = ("KEY", "TOKEN", "SECRET", "PASSWORD", "PASSWD", "CREDENTIAL")
+"""A variable of the person's environment whose name ends so holds a value to redact."""
+
+
+def home_of(env: Mapping[str, str]) -> Path:
+    """NIGHTCREW_HOME, else the folder for state: everything of ours outside a repository."""
+    if env.get("NIGHTCREW_HOME"):
+        return Path(env["NIGHTCREW_HOME"])
+    state = env.get("XDG_STATE_HOME", "")
+    return (Path(state) if state.startswith("/") else Path(env.get("HOME", "/")) / ".local/state") / "nightcrew"
+
+
+def open_journal(env: Mapping[str, str]) -> Journal:
+    """The journal of this machine, for those who only read or leave a word."""
+    home = home_of(env)
+    home.mkdir(mode=0o700, parents=True, exist_ok=True)
+    return Journal(home, Redactor(known_secrets(env)))
+
+
+def known_secrets(env: Mapping[str, str]) -> set[str]:
+    """Values of the environment that must not be written anywhere, by the names they have."""
+    return {value for name, value in env.items() if name.upper().endswith(SECRET_NAMES)}
+
+
+def pool_of(home: Path, checkout: Path, env: Mapping[str, str]) -> Pool:
+    """The slots of the repository around `checkout`."""
+    repo = open_repo(checkout, env)
+    return Pool(home / "worktrees" / repo_id(repo), repo)
+
+
+def mode_of(shelter: str) -> Mode:
+    """The sandbox mode that a setting means on this machine. Raises UserError when it cannot be had."""
+    match shelter:
+        case "auto":
+            return available()[0]
+        case "off":
+            return "mark"
+        case "bwrap" | "unshare":
+            if why := why_not(shelter):
+                raise UserError(f"sandbox mode {shelter} does not work here: {why}", 'set [sandbox] mode = "auto"')
+            return shelter
+        case _:
+            raise UserError(f"there is no sandbox mode {shelter!r}", "auto, bwrap, unshare or off")
+
+
+def open_tools(
+    run: RunId, env: Mapping[str, str], max_turns: int, clock: Clock | None = None
+) -> tuple[Tools, RunState]:
+    """Everything a driver of `run` needs, and the run as it stands. Raises UserError when the repository is gone."""
+    home = home_of(env)
+    told = started(open_journal(env), run)
+    found = _environments(told, env)
+    hide = Redactor({*known_secrets(env), *secrets(told.roster, found)})
+    journal = Journal(home, hide)
+    checkout = journal.place(f"checkout/{run}")
+    pool = pool_of(home, checkout if checkout.is_dir() else journal.place(told.repo), env)
+    tools = Tools(
+        home=home,
+        journal=journal,
+        blobs=Blobs(journal.folder(run) / "blobs", hide),
+        ledger=Ledger(home, hide),
+        repo=pool.repo,
+        pool=pool,
+        clock=clock or WallClock(),
+        mode=mode_of(told.settings.shelter.mode),
+        operator_env=dict(env),
+        secrets={str(agent): values for agent, values in found.items()},
+        max_turns=max_turns,
+        marker_folder=pool.repo.work_tree or pool.repo.git_dir,
+        zone=_zone(env),
+        redacted=hide.text,
+    )
+    return tools, load(tools, run)
+
+
+def started(journal: Journal, run: RunId) -> RunStarted:
+    """The first fact of a run."""
+    first = next(iter(journal.entries(run)), None)
+    if first is None or not isinstance(first.event, RunStarted):
+        raise UserError(f"run {run} has no beginning", "its journal is damaged")
+    return first.event
+
+
+def _environments(told: RunStarted, env: Mapping[str, str]) -> dict[AgentId, dict[str, str]]:
+    return {
+        agent: values
+        for agent, values in environments(told.roster, env, asker(env=env, cwd=Path(env.get("HOME", "/")))).items()
+    }
+
+
+def _zone(env: Mapping[str, str]) -> str:
+    """The host's zone by name, for clocks that a program prints without one."""
+    if env.get("TZ"):
+        return env["TZ"].lstrip(":")
+    real = os.path.realpath("/etc/localtime")
+    return real.split("zoneinfo/", 1)[1] if "zoneinfo/" in real else time.tzname[0]

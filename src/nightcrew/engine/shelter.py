@@ -1,0 +1,68 @@
+"""How turns and commands are kept apart from the machine: their environment, and what of the file system they see (rulings 34)."""
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+from nightcrew.engine.tools import Tools
+from nightcrew.git.slots import Workspace
+from nightcrew.proc.call import call
+from nightcrew.proc.sandbox import Sandbox
+
+PASSED = (
+    *("PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "CI"),
+    *("HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "http_proxy", "https_proxy", "no_proxy"),
+    *("SSL_CERT_FILE", "SSL_CERT_DIR", "NODE_EXTRA_CA_CERTS", "LD_LIBRARY_PATH"),
+)
+"""Of the person's environment, all that work of agents inherits: no forge's token, no agent socket."""
+
+HIDDEN = (
+    *(".ssh", ".gnupg", ".netrc", ".git-credentials", ".config/git/credentials", ".config/gh", ".config/glab-cli", ".config/hub"),
+    *(".aws", ".azure", ".config/gcloud", ".kube", ".docker/config.json", ".pypirc", ".npmrc", ".cargo/credentials.toml"),
+)
+"""Below HOME: what opens other doors than the agent's own."""
+
+
+def environment(tools: Tools, folder: Path, added: Mapping[str, str], passed: Iterable[str] = ()) -> dict[str, str]:
+    """The whole environment of a turn or command: a short list of the person's, a temporary folder of its own, and what is `added`."""
+    mine = tools.operator_env
+    env = {name: mine[name] for name in (*PASSED, *passed) if name in mine}
+    env |= {"TERM": "dumb", "NO_COLOR": "1", "TMPDIR": str(folder / "tmp"), "GIT_TERMINAL_PROMPT": "0", "GIT_PAGER": "cat", "PAGER": "cat"}
+    return env | dict(added)
+
+
+def sandbox(
+    tools: Tools,
+    ws: Workspace,
+    folder: Path,
+    *,
+    read_only: bool,
+    network: bool,
+    writable: Iterable[Path] = (),
+    seen: Iterable[Path] = (),
+    private: Iterable[tuple[Path, Path]] = (),
+) -> Sandbox:
+    """Where this work may look and write: its own workspace, a temporary folder, and what is named; not our own state."""
+    home = Path(tools.operator_env.get("HOME", "/"))
+    tmp = folder / "tmp"
+    tmp.mkdir(mode=0o700, parents=True, exist_ok=True)
+    own = (ws.path,)
+    return Sandbox(
+        mode=tools.mode,
+        read_only=(folder, tools.repo.git_dir, *seen, *(own if read_only else ())),
+        writable=(tmp, *writable, *(() if read_only else own)),
+        hidden=(tools.home, *(home / name for name in HIDDEN)),
+        private=((tmp, Path("/tmp")), *private),  # noqa: S108 — what programs call /tmp is the turn's own folder
+        network=network,
+    )
+
+
+def expand(path: str, home: str) -> Path:
+    """A path of an adapter or a setting, where `~` is the HOME the work runs with."""
+    return Path(home) / path[2:] if path.startswith("~/") else Path(path)
+
+
+def version(argv: Iterable[str], env: Mapping[str, str]) -> str:
+    """The first line a program prints about its version; empty when it says nothing useful in ten seconds."""
+    ended = call(tuple(argv), cwd=Path("/"), env={name: env[name] for name in PASSED if name in env}, timeout_s=10.0)
+    said = ended.out.decode(errors="replace").strip().splitlines()
+    return said[0][:80] if ended.code == 0 and said else ""
