@@ -9,6 +9,10 @@ from typing import NamedTuple
 from nightcrew.git.repo import NOTHING, Repo
 from nightcrew.git.sealed import GitError, git, run
 from nightcrew.git.slots import Workspace, read_record
+from nightcrew.git.submodules import Inner, filled
+
+Files = Workspace | Inner
+"""A git folder and its files: a workspace, or a submodule in one."""
 
 LARGE = 50 * 1024 * 1024
 """Files above this many bytes are listed, not rescued (rulings 20)."""
@@ -38,7 +42,7 @@ class Survey(NamedTuple):
         return bool(self.changed or self.untracked or self.unmerged)
 
 
-def survey(ws: Workspace) -> Survey:
+def survey(ws: Files) -> Survey:
     """One look at a workspace. Ignored files are not seen."""
     said = git(ws, "status", "--porcelain=v2", "--branch", "-z", "--no-renames", "--untracked-files=all")
     head = branch = ""
@@ -68,37 +72,50 @@ def rescue(repo: Repo, ws: Workspace, run_id: str) -> Rescued | None:
     Covers commits of any branch, stash, detached HEAD, reflog or rebase in progress, and tracked changes and untracked
     unignored files. The same unsaved files share one ref.
     """
+    saved = _rescue(repo, ws, run_id, read_record(ws.path.parent, ws.slot).start)
+    rescue_submodules(repo, ws, run_id)
+    return saved
+
+
+def rescue_submodules(repo: Repo, ws: Workspace, run_id: str) -> None:
+    """Have the person's copies of the submodules hold what was made in ours, under rescue refs of their own."""
+    for source, inner in filled(repo, ws):
+        _rescue(source, inner, run_id, "")
+
+
+def _rescue(repo: Repo, ws: Files, run_id: str, known_commit: str) -> Rescued | None:
+    """Rescue one git folder and its files."""
     seen = survey(ws)
-    loose = _loose_commits(ws)
+    loose = _loose_commits(ws, known_commit)
     tree, large = files_tree(ws, seen) if seen.dirty else ("", ())
     if tree and seen.head and tree == git(ws, "rev-parse", f"{seen.head}^{{tree}}"):
         tree = ""
     if not tree and not loose:
         return Rescued("", "", 0, large) if large else None
     known = _rescue_refs(repo, run_id)
+    files = len(seen.changed) + len(seen.untracked) + len(seen.unmerged)
     if tree and not loose:
         for name, (commit, same) in known.items():
             if same == tree:
-                return Rescued(name, commit, len(seen.changed) + len(seen.untracked), large)
+                return Rescued(name, commit, files, large)
     commit = _one_commit(ws, seen.head, loose, tree)
-    name = _keep(repo, ws, run_id, commit, known)
-    return Rescued(name, commit, len(seen.changed) + len(seen.untracked) + len(seen.unmerged), large)
+    return Rescued(_keep(repo, ws, run_id, commit, known), commit, files, large)
 
 
-def _loose_commits(ws: Workspace) -> list[str]:
-    """The newest commits of the workspace that no ref of the person's repository reaches, refs before reflogs."""
-    known = read_record(ws.path.parent, ws.slot).start
-    said = git(ws, "rev-list", "--parents", "--all", "--reflog", "--not", known, "--alternate-refs")
+def _loose_commits(ws: Files, known: str) -> list[str]:
+    """The newest commits of a workspace, reflogs included, that neither `known` nor a ref of the person's repository reaches."""
+    borrowed = ("--alternate-refs",) if (ws.git_dir / "objects/info/alternates").exists() else ()
+    said = git(ws, "rev-list", "--parents", "--all", "--reflog", "--not", *([known] if known else []), *borrowed)
     commits = [line.split(" ") for line in said.splitlines()]
     parents = {parent for _, *its in commits for parent in its}
     return [commit for commit, *_ in commits if commit not in parents]
 
 
-def files_tree(ws: Workspace, seen: Survey | None = None, without: Iterable[str] = ()) -> tuple[str, tuple[str, ...]]:
+def files_tree(ws: Files, seen: Survey | None = None, without: Iterable[str] = ()) -> tuple[str, tuple[str, ...]]:
     """The tree of the files as they are (ignored ones left out), and the paths too large for it; index and files stay untouched."""
     seen = seen or survey(ws)
     large = tuple(path for path in (*seen.changed, *seen.untracked) if _is_large(ws.path / path))
-    scratch = ws.path.parent / f".{ws.slot}.index"
+    scratch = ws.git_dir / "nightcrew-index"
     index = ws.git_dir / "index"
     try:
         if index.exists():
@@ -123,7 +140,7 @@ def _is_large(path: Path) -> bool:
         return False
 
 
-def _one_commit(ws: Workspace, head: str, loose: list[str], tree: str) -> str:
+def _one_commit(ws: Files, head: str, loose: list[str], tree: str) -> str:
     """One commit from which all of it is reached; an only loose commit stands for itself."""
     if not tree and len(loose) == 1:
         return loose[0]
@@ -147,7 +164,7 @@ def _number(name: str) -> int:
     return int(last) if last.isdigit() else 0
 
 
-def _keep(repo: Repo, ws: Workspace, run_id: str, commit: str, known: dict[str, tuple[str, str]]) -> str:
+def _keep(repo: Repo, ws: Files, run_id: str, commit: str, known: dict[str, tuple[str, str]]) -> str:
     """Bring `commit` over and name it by the next free number; another lane may take numbers at the same time."""
     bring(repo, ws, commit)
     return name_rescue(repo, run_id, commit, max(map(_number, known), default=0) + 1)
@@ -167,7 +184,7 @@ def name_rescue(repo: Repo, run_id: str, commit: str, number: int = 1) -> str:
             return name
 
 
-def bring(repo: Repo, ws: Workspace, *refspecs: str) -> None:
+def bring(repo: Repo, ws: Files, *refspecs: str) -> None:
     """Copy commits of a workspace into the person's repository; a plain commit id without a name is only copied."""
     options = ("-q", "--no-tags", "--no-write-fetch-head", "--refmap=", "--no-recurse-submodules", "--no-auto-gc")
     git(repo, "fetch", *options, "--update-shallow", str(ws.git_dir), *refspecs)
@@ -180,7 +197,8 @@ def publish(repo: Repo, ws: Workspace, run_id: str, name: str, commit: str) -> N
         bring(repo, ws, f"{commit}:{full}")
     except GitError as error:
         before = git(repo, "rev-parse", "--verify", "-q", full, ok=(0, 1))
-        if "rejected" not in error.err or not before:
+        # Exit 1 is git's refusal to move a ref that would lose commits; anything else is a failure.
+        if error.code != 1 or not before:
             raise
         name_rescue(repo, run_id, before)
         bring(repo, ws, f"+{commit}:{full}")

@@ -1,6 +1,7 @@
 """Submodules of a workspace: filled from the person's own copies, by borrowing, without the network. One they never initialised stays empty."""
 
 import re
+from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
@@ -40,7 +41,7 @@ def _fill(sources: Path, here: Inner) -> tuple[str, ...]:
     if not (here.path / ".gitmodules").is_file():
         return ()
     empty: list[str] = []
-    for module in _modules(here):
+    for module in modules(here):
         source, inner = (
             sources / module.name,
             Inner(here.git_dir / "modules" / module.name, here.path / module.path, here.outer),
@@ -56,7 +57,24 @@ def _fill(sources: Path, here: Inner) -> tuple[str, ...]:
     return tuple(empty)
 
 
-def _modules(here: Inner) -> list[Module]:
+def filled(repo: Repo, ws: Workspace) -> Iterator[tuple[Repo, Inner]]:
+    """The submodules that were filled, each with the person's own copy it borrows from."""
+    yield from _filled(repo.git_dir / "modules", Inner(ws.git_dir, ws.path, ws), repo)
+
+
+def _filled(sources: Path, here: Inner, repo: Repo) -> Iterator[tuple[Repo, Inner]]:
+    """The same for any level of nesting."""
+    if not (here.git_dir / "modules").is_dir() or not (here.path / ".gitmodules").is_file():
+        return
+    for module in modules(here):
+        inner = Inner(here.git_dir / "modules" / module.name, here.path / module.path, here.outer)
+        source = sources / module.name
+        if (inner.git_dir / "HEAD").is_file() and inner.path.is_dir() and (source / "objects").is_dir():
+            yield Repo(source, None, repo.operator_env), inner
+            yield from _filled(source / "modules", inner, repo)
+
+
+def modules(here: Inner | Workspace) -> list[Module]:
     """The submodules that both the tree and `.gitmodules` know."""
     staged = git(here, "ls-files", "-s", "-z").split("\0")
     commits = {line.partition("\t")[2]: line.split(" ")[1] for line in staged if line.startswith("160000")}
