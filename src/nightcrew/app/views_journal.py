@@ -4,12 +4,15 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
 
+from nightcrew.app.home import home_of
 from nightcrew.core.events import Entry
 from nightcrew.core.ids import EffectId, RunId
 from nightcrew.core.reducer import begin, reduce
 from nightcrew.core.state import RunState
 from nightcrew.errors import UserError
 from nightcrew.journal.store import Journal
+
+__all__ = ["RunId", "Seen", "effect_folder", "seen", "state_of"]
 
 
 class Seen(NamedTuple):
@@ -21,14 +24,6 @@ class Seen(NamedTuple):
     def entries(self, after: int = 0) -> tuple[Entry, ...]:
         """Its facts after entry `after`."""
         return tuple(self.journal.entries(self.run, after))
-
-
-def home_of(env: Mapping[str, str]) -> Path:
-    """NIGHTCREW_HOME, else the folder for state: everything of ours outside a repository."""
-    if env.get("NIGHTCREW_HOME"):
-        return Path(env["NIGHTCREW_HOME"])
-    state = env.get("XDG_STATE_HOME", "")
-    return (Path(state) if state.startswith("/") else Path(env.get("HOME", "/")) / ".local/state") / "nightcrew"
 
 
 def seen(env: Mapping[str, str], name: str = "") -> Seen:

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from nightcrew import __version__
+from nightcrew.app.home import home_of
 from nightcrew.errors import UserError
 from nightcrew.journal import database
 
@@ -45,8 +46,9 @@ class _Said(NamedTuple):
     headline: str
 
 
-def rows(home: Path, limit: int) -> list[Row]:
+def rows(env: Mapping[str, str], limit: int) -> list[Row]:
     """The newest runs first, at most `limit` (`ALL` for all). Raises `JournalUnusable`."""
+    home = home_of(env)
     if not (home / "journal.db").exists():
         return []
     statements = _statements()

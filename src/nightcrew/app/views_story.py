@@ -303,3 +303,31 @@ def undo(landing: Landing, remote: str) -> str:
             return f"{fresh} && git revert --no-edit {landing.commit} && git push {there} {name}"
         case _:
             return f"git switch {name} && git revert --no-edit {landing.commit}"
+
+
+class Ending(Struct, frozen=True, kw_only=True):
+    """How a run stands when its driver comes to rest; `undo` is the shell line that takes a landing back, "" when nothing landed."""
+
+    run: str
+    short: str
+    word: str
+    exit_code: int
+    headline: str
+    why: str
+    next_command: str
+    undo: str
+
+
+def ending(state: RunState) -> Ending:
+    """The end of `run` and `resume`, and their JSON."""
+    said, landing = conclusion(state), _landing(state)
+    return Ending(
+        run=state.started.run,
+        short=short(state.started.run),
+        word=said.word,
+        exit_code=said.exit_code,
+        headline=headline(state),
+        why=said.why,
+        next_command=said.next_command,
+        undo=landing.undo if landing else "",
+    )

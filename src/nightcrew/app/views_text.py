@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from nightcrew.app.views import clock, printable, span
-from nightcrew.app.views_story import Story
+from nightcrew.app.views_story import Ending, Story
 from nightcrew.app.views_work import Ran, Round
 
 ENDS = frozenset({"Complete", "Interrupted"})
@@ -207,3 +207,11 @@ def _end(story: Story) -> Iterator[str]:
         f" ({landing.note})" if landing.note else ""
     )
     yield f"  undo: {landing.undo}"
+
+
+def ending_told(end: Ending) -> list[str]:
+    """The last words of `run`, `resume` and `watch`: how it stands, what comes next, how to undo it, where the story is."""
+    lines = [f"{end.short} {end.headline}"]
+    lines += [f"  next: {end.next_command}"] if end.next_command else []
+    lines += [f"  undo: {end.undo}"] if end.undo and end.word == "landed" else []
+    return [printable(line) for line in (*lines, f"  the whole story: nightcrew show {end.short}")]

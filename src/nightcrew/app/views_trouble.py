@@ -96,7 +96,7 @@ def recovery(told: Sequence[Step], state: RunState) -> Recovery:
     record = tuple(
         Mended(at=step.entry.at, what=what, attempt=trouble.attempts, level=trouble.level)
         for step in told
-        for what in _mended(step)
+        for what in mended(step)
         if (trouble := step.after.trouble or step.before.trouble) is not None
     )
     trouble = None if state.trouble is None or state.trouble.over or state.done else state.trouble
@@ -112,7 +112,8 @@ def recovery(told: Sequence[Step], state: RunState) -> Recovery:
     )
 
 
-def _mended(step: Step) -> Iterator[str]:
+def mended(step: Step) -> Iterator[str]:
+    """What a fact means for the recovery, in a line or none."""
     event, now = step.entry.event, step.after.trouble
     if now is not None and (step.before.trouble is None or step.before.trouble.failure is not now.failure):
         yield f"{now.failed_phase} failed: {now.failure.reason}"

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from hashlib import sha256
+from pathlib import Path
 
 from nightcrew.core import events as ev
 from nightcrew.core.effects import (
@@ -30,6 +31,7 @@ from nightcrew.core.settings import Land as LandSettings
 from nightcrew.core.settings import Settings, Verify
 from nightcrew.core.state import RunState
 from nightcrew.core.work import Blob, Change, Class, CommandResult, CommitText, Landing, Outcome, Reviewed, Task, Vote
+from nightcrew.journal.store import Journal
 
 RUN = RunId("20260830-153012-a1b2")
 BEGAN_AT = 1_788_100_000.0
@@ -211,3 +213,21 @@ class World:
                 self.tell(answer)
                 return True
         return False
+
+
+def written(world: World, home: Path, run: RunId = RUN, repo: str = "repo-1") -> Journal:
+    """A journal below `home` with the world's facts as those of `run`; nobody drives it any more."""
+    journal = Journal(home)
+    first = world.entries[0]
+    assert isinstance(first.event, ev.RunStarted)
+    journal.create(run, repo, first.event.task.title, first.at, first.event)
+    more(journal, world, run)
+    return journal
+
+
+def more(journal: Journal, world: World, run: RunId = RUN) -> None:
+    """Write the facts that the journal lacks, as the run's driver would."""
+    lease = journal.acquire(run)
+    for entry in world.entries[journal.last_seq(run) :]:
+        journal.append(lease, entry.seq - 1, entry.at, entry.event)
+    lease.release()

@@ -1,0 +1,170 @@
+"""A run while it goes on: lines for what happens, a panel for the moment, and following from another process."""
+
+import json
+import threading
+from pathlib import Path
+
+import pytest
+
+from nightcrew.app.views_follow import follow
+from nightcrew.app.views_journal import effect_folder, seen
+from nightcrew.app.views_live import activity, changes, panel
+from nightcrew.app.views_logs import outputs
+from nightcrew.app.views_replay import replayed
+from nightcrew.app.views_replay import told as replay_told
+from nightcrew.app.views_steps import steps
+from nightcrew.core.effects import StartTurn
+from nightcrew.core.state import RunState
+from nightcrew.core.work import PipelinePhase
+from nightcrew.errors import UserError
+from unit.app.test_views_story import eventful, stays_red
+from unit.app.worlds import RUN, World, started, written
+
+
+def lines(world: World) -> list[str]:
+    """Every line that somebody who followed the run would have seen."""
+    return [text for step in steps(world.entries) for text in changes(step.before, step.after, step.entry)]
+
+
+def working(state: RunState) -> bool:
+    """Whether an implementer is at work."""
+    return state.phase is PipelinePhase.Development and any(
+        o.begun and isinstance(o.effect, StartTurn) for o in state.open.values()
+    )
+
+
+def test_what_happens_is_told_in_order() -> None:
+    """Phases, turns, the handover, the review, the red and the green gate are one line each."""
+    told = lines(World(started("local"), eventful).play())
+    wanted = [
+        "preflight green",
+        "plan: opus begins",
+        "→ Development",
+        "impl-A: opus → codex (quota: weekly limit reached)",
+        "review-1: reject, 1 of 1 findings block",
+        "impl-A at fix: codex begins",
+        "gate red, `make check` exits with 1",
+        "gate green",
+        "→ Landing",
+    ]
+    places = [told.index(text) for text in wanted]
+    assert places == sorted(places)
+
+
+def test_recovery_is_told_as_it_happens() -> None:
+    """The failure, the pause and the way back are lines too."""
+    told = lines(World(reply=stays_red).play(lambda s: s.trouble is not None and s.trouble.attempts == 5))
+    assert any(text.startswith("FinalValidation failed: gate `make check` is red") for text in told)
+    assert any(text.startswith("waiting until ") for text in told)
+    assert "level 1 becomes 2" in told
+
+
+def test_the_panel_shows_seats_rounds_spend_and_what_comes_next() -> None:
+    """Everything a person asks of a screen is in the panel of that moment."""
+    world = World(reply=stays_red).play(working)
+    at = panel(world.state)
+    assert (at.title, at.stands, at.spend) == ("a1b2 · mend the clock", "Development", "0.50 usd · 1 turn")
+    assert [(p.seat, p.who, p.queued) for p in at.places] == [("impl-A", "opus", False)]
+    later = panel(world.play(lambda s: s.trouble is not None and s.trouble.wait_until > 0).state)
+    assert later.stands.startswith("recovering: level 2, attempt 4, next at ")
+    assert (
+        "pause before recovery attempt"
+        in panel(world.play(lambda s: any(o.effect.node == "recovery" for o in s.open.values())).state).next
+    )
+
+
+def test_activity_is_the_newest_line_that_says_something(tmp_path: Path) -> None:
+    """Of plain output the last line; of events in JSON the words in them; nothing from a turn that said nothing."""
+    place = panel(World().play(working).state).places[0]
+    env = {"NIGHTCREW_HOME": str(tmp_path)}
+    assert activity(place, env) == ""
+    folder = effect_folder(tmp_path, place.key)
+    folder.mkdir(parents=True)
+    (folder / "stdout").write_text("first\n\x1b[1msecond\n\n")
+    assert activity(place, env) == "[1msecond"
+    event = {
+        "type": "assistant",
+        "message": {"content": [{"type": "tool_use", "name": "Edit", "input": {"file_path": "clock.py"}}]},
+    }
+    (folder / "stdout").write_text(json.dumps(event) + '\n{"usage": 3}\n')
+    assert activity(place, env) == "Edit clock.py"
+
+
+def test_following_sees_every_fact_once_and_ends_with_the_run(tmp_path: Path) -> None:
+    """A reader in another place gets facts as they are written, woken by the files, and stops when the run is over."""
+    world = World(started("local")).play(working)
+    journal = written(world, tmp_path)
+    env = {"NIGHTCREW_HOME": str(tmp_path)}
+    lease = journal.acquire(RUN)
+    got: list[int] = []
+    half = threading.Event()
+
+    def show(state: RunState, _entry: object) -> None:
+        got.append(state.seq)
+        if state.seq == len(journal_entries):
+            half.set()
+
+    journal_entries = list(world.entries)
+    reader = threading.Thread(target=lambda: follow(seen(env), env, show))
+    reader.start()
+    assert half.wait(30)
+    for entry in world.play().entries[len(journal_entries) :]:
+        journal.append(lease, entry.seq - 1, entry.at, entry.event)
+    reader.join(30)
+    lease.release()
+    assert not reader.is_alive()
+    assert got == list(range(1, len(world.entries) + 1))
+
+
+def test_following_ends_when_the_driver_is_gone(tmp_path: Path) -> None:
+    """The end of the driving process is heard too; a run that nobody drives is told to its last fact."""
+    world = World().play(working)
+    journal = written(world, tmp_path)
+    env = {"NIGHTCREW_HOME": str(tmp_path)}
+    lease = journal.acquire(RUN)
+    told = threading.Event()
+
+    def show(state: RunState, _entry: object) -> None:
+        if state.seq == len(world.entries):
+            told.set()
+
+    reader = threading.Thread(target=lambda: follow(seen(env), env, show))
+    reader.start()
+    assert told.wait(30)
+    assert reader.is_alive()
+    lease.release()
+    reader.join(30)
+    assert not reader.is_alive()
+
+
+def test_logs_are_in_order_and_of_one_seat_if_asked(tmp_path: Path) -> None:
+    """The output of turns and commands is found by the order of the facts; a seat that never was is a mistake with the list."""
+    written(World(started("local")).play(), tmp_path)
+    env = {"NIGHTCREW_HOME": str(tmp_path)}
+    for name in ("StartTurn-plan-plan-0", "RunCommands-gate-impl-A-0/0", "StartTurn-implement-impl-A-0"):
+        folder = tmp_path / "runs" / RUN / "effects" / name
+        folder.mkdir(parents=True)
+        (folder / "stdout").write_text(name)
+    (tmp_path / "runs" / RUN / "effects/StartTurn-plan-plan-0/stderr").write_text("warning")
+    titles = [output.title for output in outputs(seen(env), env)]
+    assert titles == [
+        "plan · opus · plan 1",
+        "plan · opus · plan 1 · stderr",
+        "impl-A · opus · implement 1",
+        "gate · impl-A · make check",
+    ]
+    assert [output.path.read_text() for output in outputs(seen(env), env, "gate")] == ["RunCommands-gate-impl-A-0/0"]
+    with pytest.raises(UserError, match=r"impl-B.*it has: .*impl-A"):
+        outputs(seen(env), env, "impl-B")
+
+
+def test_replay_shows_what_was_wanted_then() -> None:
+    """Folding up to an entry gives its fact, what was in flight and what was wanted; an entry that is not there is a mistake."""
+    world = World(started("local")).play()
+    first, last = replayed(world.entries, 1), replayed(world.entries)
+    assert (first.fact["type"], first.phase, first.open) == ("RunStarted", "Planning", ())
+    assert [key.split("/")[1] for key in first.wanted] == ["PrepareWorkspace"]
+    assert (last.seq, last.wanted, last.headline.split()[0]) == (len(world.entries), (), "landed")
+    assert any("wanted: " in text for text in replay_told(first))
+    with pytest.raises(UserError, match="there is no entry 999"):
+        replayed(world.entries, 999)
