@@ -8,21 +8,25 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
+from msgspec import structs
+
 from nightcrew import __version__
 from nightcrew.agents import catalog
 from nightcrew.app import wiring
+from nightcrew.app.home import home_of
 from nightcrew.config import Config, KindInfo, config_home, load
 from nightcrew.config.trust import trust as remember_trust
 from nightcrew.config.trust import trusted
 from nightcrew.core.events import Answered, CancelAsked, ConfigChanged, Entry, Event, ParkAsked, ResumeAsked, RunStarted
-from nightcrew.core.ids import RunId
+from nightcrew.core.ids import Commit, RunId
 from nightcrew.core.roster import Agent, AgentRole
 from nightcrew.core.state import RunState
-from nightcrew.core.work import Task
-from nightcrew.engine.local import Driver
+from nightcrew.core.work import Blob, Task
+from nightcrew.engine.local import Driver, folded
+from nightcrew.engine.shelter import version
 from nightcrew.engine.waits import MARKER
 from nightcrew.errors import UserError
-from nightcrew.git.repo import Repo, Target, exclude, identity, open_repo, pin, repo_id, target, tip
+from nightcrew.git.repo import Repo, exclude, identity, open_repo, pin, repo_id, target, tip
 from nightcrew.journal.blobs import Blobs
 from nightcrew.journal.store import Journal
 from nightcrew.redact import Redactor
@@ -62,45 +66,44 @@ def start(ask: StartAsk, env: Mapping[str, str]) -> RunId:
     mode = _check_rights(config, roster)
     where = target(repo, config.settings.land.target, config.settings.land.remote)
     identity(repo)
-    return _write(ask, repo, config, roster, where, text, (*config.notes, *notes), mode, env)
-
-
-def _write(
-    ask: StartAsk, repo: Repo, config: Config, roster: tuple[Agent, ...], where: Target, text: str,
-    notes: tuple[str, ...], mode: str, env: Mapping[str, str],
-) -> RunId:  # fmt: skip
     at = tip(repo, where)
-    now = time.time()
-    run = RunId(time.strftime("%Y%m%d-%H%M%S", time.gmtime(now)) + f"-{secrets.token_hex(2)}")
-    journal = wiring.open_journal(env)
-    place = repo_id(repo)
-    blobs = Blobs(journal.folder(run) / "blobs", Redactor(wiring.known_secrets(env)))
-    journal.folder(run).mkdir(mode=0o700, parents=True)
-    title = next(line.strip() for line in text.splitlines() if line.strip())[:TITLE]
     first = RunStarted(
-        run=run,
-        repo=place,
-        task=Task(title, blobs.put(text.encode())),
+        run=_fresh_id(),
+        repo=repo_id(repo),
+        task=Task(next(line.strip() for line in text.splitlines() if line.strip())[:TITLE], Blob("", 0)),
         target=where.branch,
         remote=where.remote or "",
-        base=at.commit,  # type: ignore[arg-type]
+        base=Commit(at.commit),
         seed=secrets.token_hex(8),
         roster=roster,
         roles=config.roles,
         settings=config.settings,
         limits=config.limits,
-        notes=tuple(note for note in (*notes, at.note) if note),
+        notes=tuple(note for note in (*config.notes, *notes, at.note) if note),
         shelter=mode,
         version=__version__,
     )
-    pin(repo, run, "base", at.commit)
+    return _write(repo, first, text, env)
+
+
+def _fresh_id() -> RunId:
+    return RunId(time.strftime("%Y%m%d-%H%M%S", time.gmtime()) + f"-{secrets.token_hex(2)}")
+
+
+def _write(repo: Repo, first: RunStarted, text: str, env: Mapping[str, str]) -> RunId:
+    """The run on disk: its base pinned, its places known, an older run's marker gone, its first fact written."""
+    journal = wiring.open_journal(env)
+    journal.folder(first.run).mkdir(mode=0o700, parents=True)
+    blobs = Blobs(journal.folder(first.run) / "blobs", Redactor(wiring.known_secrets(env)))
+    first = structs.replace(first, task=structs.replace(first.task, text=blobs.put(text.encode())))
+    pin(repo, first.run, "base", first.base)
     top = repo.work_tree or repo.git_dir
-    journal.set_place(place, top)
-    journal.set_place(f"checkout/{run}", top)
+    journal.set_place(first.repo, top)
+    journal.set_place(f"checkout/{first.run}", top)
     exclude(repo, f"/{MARKER.parts[0]}/")
     (top / MARKER).unlink(missing_ok=True)
-    journal.create(run, place, title, now, first)
-    return run
+    journal.create(first.run, first.repo, first.task.title, time.time(), first)
+    return first.run
 
 
 def _instruction(ask: StartAsk) -> str:
@@ -135,7 +138,7 @@ def load_config(repo: Repo | None, env: Mapping[str, str], overrides: Mapping[st
 
 def check_trust(config: Config, repo: Repo, env: Mapping[str, str], given: bool) -> None:  # noqa: FBT001 — the person sees --trust
     """Nothing of the repository's file runs before a person trusted it (rulings 35)."""
-    home, name = wiring.home_of(env), repo_id(repo)
+    home, name = home_of(env), repo_id(repo)
     if not config.digest or trusted(home, name, config.digest):
         return
     if given:
@@ -150,8 +153,6 @@ def check_trust(config: Config, repo: Repo, env: Mapping[str, str], given: bool)
 
 def _roster(config: Config, env: Mapping[str, str]) -> tuple[tuple[Agent, ...], tuple[str, ...]]:
     """The roster with each program as resolved now, and a note for each that is missing; somebody must be able to edit."""
-    from msgspec import structs
-
     path = env.get("PATH", "")
     roster: list[Agent] = []
     missing: dict[str, str] = {}
@@ -174,8 +175,6 @@ def _version(agent: Agent, program: str, env: Mapping[str, str]) -> str:
     argv = catalog.adapter(agent.kind).version_argv(program) if program else ()
     if not argv:
         return ""
-    from nightcrew.engine.shelter import version
-
     return version(argv, env)
 
 
@@ -262,8 +261,6 @@ def _changed(
         return ConfigChanged(
             limits=config.limits, roster=roster, roles=config.roles, settings=config.settings, why="reconfigured"
         )
-    from msgspec import structs
-
     mine = {name: getattr(config.limits, name) for name in limits}
     return ConfigChanged(limits=structs.replace(told.limits, **mine), why="limits")
 
@@ -312,6 +309,4 @@ def driven(run: RunId, env: Mapping[str, str]) -> int:
 
 def view(run: RunId, env: Mapping[str, str]) -> RunState:
     """The run as it stands, for those who only look."""
-    from nightcrew.engine.local import folded
-
     return folded(wiring.open_journal(env), run)

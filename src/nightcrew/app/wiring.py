@@ -5,9 +5,10 @@ import time
 from collections.abc import Mapping
 from pathlib import Path
 
+from nightcrew.app.home import home_of
 from nightcrew.config.values import asker, environments, secrets
 from nightcrew.core.events import RunStarted
-from nightcrew.core.ids import AgentId, RunId
+from nightcrew.core.ids import RunId
 from nightcrew.core.state import RunState
 from nightcrew.engine.clock import Clock, WallClock
 from nightcrew.engine.local import load
@@ -23,14 +24,6 @@ from nightcrew.redact import Redactor
 
 SECRET_NAMES = ("KEY", "TOKEN", "SECRET", "PASSWORD", "PASSWD", "CREDENTIAL")
 """A variable of the person's environment whose name ends so holds a value to redact."""
-
-
-def home_of(env: Mapping[str, str]) -> Path:
-    """NIGHTCREW_HOME, else the folder for state: everything of ours outside a repository."""
-    if env.get("NIGHTCREW_HOME"):
-        return Path(env["NIGHTCREW_HOME"])
-    state = env.get("XDG_STATE_HOME", "")
-    return (Path(state) if state.startswith("/") else Path(env.get("HOME", "/")) / ".local/state") / "nightcrew"
 
 
 def open_journal(env: Mapping[str, str]) -> Journal:
@@ -72,7 +65,7 @@ def open_tools(
     """Everything a driver of `run` needs, and the run as it stands. Raises UserError when the repository is gone."""
     home = home_of(env)
     told = started(open_journal(env), run)
-    found = _environments(told, env)
+    found = environments(told.roster, env, asker(env=env, cwd=Path(env.get("HOME", "/"))))
     hide = Redactor({*known_secrets(env), *secrets(told.roster, found)})
     journal = Journal(home, hide)
     checkout = journal.place(f"checkout/{run}")
@@ -102,13 +95,6 @@ def started(journal: Journal, run: RunId) -> RunStarted:
     if first is None or not isinstance(first.event, RunStarted):
         raise UserError(f"run {run} has no beginning", "its journal is damaged")
     return first.event
-
-
-def _environments(told: RunStarted, env: Mapping[str, str]) -> dict[AgentId, dict[str, str]]:
-    return {
-        agent: values
-        for agent, values in environments(told.roster, env, asker(env=env, cwd=Path(env.get("HOME", "/")))).items()
-    }
 
 
 def _zone(env: Mapping[str, str]) -> str:

@@ -4,7 +4,15 @@ import os
 from pathlib import Path
 
 from nightcrew.core.effects import Effect, Land, MakeCommit
-from nightcrew.core.events import CommitMade, CommitRefused, EffectAnswer, EffectBegun, Landed, LandingRefused, WorkspaceLost
+from nightcrew.core.events import (
+    CommitMade,
+    CommitRefused,
+    EffectAnswer,
+    EffectBegun,
+    Landed,
+    LandingRefused,
+    WorkspaceLost,
+)
 from nightcrew.core.ids import Commit, Tree
 from nightcrew.core.state import line
 from nightcrew.core.work import Blob, Landing
@@ -15,7 +23,8 @@ from nightcrew.git import hooks, landing
 from nightcrew.git.collect import put_branch
 from nightcrew.git.hooks import Hook
 from nightcrew.git.sealed import GitError, git
-from nightcrew.git.slots import Workspace, WorkspaceLost as SlotLost, verify
+from nightcrew.git.slots import Workspace, verify
+from nightcrew.git.slots import WorkspaceLost as SlotLost
 from nightcrew.proc.job import Exit, Job
 
 
@@ -117,7 +126,9 @@ async def land(effect: Land, ctx: Ctx) -> EffectAnswer:
             await _pre_push(effect, ctx)
         return await off(_land, effect, ctx)
     except Refused as no:
-        return LandingRefused(key=effect.key, why="hook", detail=f"the {no.hook} hook refused (exit {no.code})", output=no.output)
+        return LandingRefused(
+            key=effect.key, why="hook", detail=f"the {no.hook} hook refused (exit {no.code})", output=no.output
+        )
     except SlotLost as lost:
         return WorkspaceLost(key=effect.key, slot=effect.slot, reason=lost.reason)
     except (GitError, UserError, OSError) as error:
@@ -127,7 +138,11 @@ async def land(effect: Land, ctx: Ctx) -> EffectAnswer:
 def _land(effect: Land, ctx: Ctx) -> EffectAnswer:
     repo, target = ctx.tools.repo, steps.target_of(ctx)
     if effect.mode == "branch":
-        done, where, replaced = landing.land_branch(repo, ctx.run, effect.branch, effect.commit), effect.branch, Commit("")
+        done, where, replaced = (
+            landing.land_branch(repo, ctx.run, effect.branch, effect.commit),
+            effect.branch,
+            Commit(""),
+        )
     else:
         where, replaced = target.branch, effect.tip
         with landing.target_lock(ctx.tools.home, repo, target.branch):
@@ -142,12 +157,16 @@ def _land(effect: Land, ctx: Ctx) -> EffectAnswer:
 
 async def _pre_push(effect: Land, ctx: Ctx) -> None:
     target = steps.target_of(ctx)
-    active = [hook for hook in await off(hooks.hooks, ctx.tools.repo, ctx.state().started.base) if hook.name == "pre-push"]
+    active = [
+        hook for hook in await off(hooks.hooks, ctx.tools.repo, ctx.state().started.base) if hook.name == "pre-push"
+    ]
     for hook in active:
         ws = await off(steps.place, ctx, effect.slot)
         name = f"refs/heads/{target.branch}"
         url = ctx.tools.repo.setting(f"remote.{target.remote}.url".lower())
-        await _hook(effect, ctx, ws, hook, target.remote or "", url, told=f"{name} {effect.commit} {name} {effect.tip}\n")
+        await _hook(
+            effect, ctx, ws, hook, target.remote or "", url, told=f"{name} {effect.commit} {name} {effect.tip}\n"
+        )
 
 
 async def stop(effect: MakeCommit | Land, ctx: Ctx) -> str:

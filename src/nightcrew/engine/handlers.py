@@ -25,7 +25,7 @@ from nightcrew.engine import commands, committing, steps, turns, waits
 from nightcrew.engine.tools import Ctx
 
 
-async def run(effect: Effect, ctx: Ctx) -> Event:  # noqa: C901, PLR0911, PLR0912 — one line a kind: the type checker says what is missing
+async def run(effect: Effect, ctx: Ctx) -> Event:  # noqa: C901, PLR0912 — one line a kind: the type checker says what is missing
     """The fact that the effect came to."""
     match effect:
         case StartTurn():

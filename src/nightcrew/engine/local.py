@@ -25,7 +25,7 @@ SNAPSHOT_EVERY = 200
 OnEntry = Callable[[RunState, Entry], None]
 
 
-class Stuck(RuntimeError):
+class StuckError(RuntimeError):
     """Nothing is wanted, nothing runs, nobody is asked, and the run is not over: a bug of ours."""
 
 
@@ -134,7 +134,9 @@ class Driver:
                 self._flights[key] = Flight(opened.effect, asyncio.ensure_future(self._carry_out(opened.effect)))
             elif key not in wanted and (flight is None or not flight.stopping):
                 before = flight.task if flight else None
-                self._flights[key] = Flight(opened.effect, asyncio.ensure_future(self._cancel(opened.effect, before)), stopping=True)
+                self._flights[key] = Flight(
+                    opened.effect, asyncio.ensure_future(self._cancel(opened.effect, before)), stopping=True
+                )
 
     async def _carry_out(self, effect: Effect) -> None:
         try:
@@ -158,7 +160,11 @@ class Driver:
 
     def _crashed(self, effect: Effect, error: Exception) -> HandlerCrashed:
         text = "".join(traceback.format_exception(error))
-        return HandlerCrashed(key=effect.key, reason=line(f"{type(error).__name__}: {error}"), traceback=self._tools.blobs.put(text.encode()))
+        return HandlerCrashed(
+            key=effect.key,
+            reason=line(f"{type(error).__name__}: {error}"),
+            traceback=self._tools.blobs.put(text.encode()),
+        )
 
     def _ctx(self, effect: Effect) -> Ctx:
         opened = self.state.open[effect.key]
@@ -185,13 +191,16 @@ class Driver:
         if state.done:
             return True
         if reducer.blocked(state) is not None:
-            return all(flight.task.done() or isinstance(flight.effect, Ask) for flight in self._flights.values()) and self._asked()
+            return (
+                all(flight.task.done() or isinstance(flight.effect, Ask) for flight in self._flights.values())
+                and self._asked()
+            )
         if state.parked:
             return not state.open
         if not wait and state.open and all(isinstance(o.effect, Timer | Ask) for o in state.open.values()):
             return self._asked()
         if not state.open:
-            raise Stuck(f"run {self._run} is stuck in {state.phase} at entry {state.seq}")
+            raise StuckError(f"run {self._run} is stuck in {state.phase} at entry {state.seq}")
         return False
 
     def _asked(self) -> bool:
@@ -218,5 +227,6 @@ def folded(journal: Journal, run: RunId) -> RunState:
     state = known[1] if known else None
     for entry in journal.entries(run, known[0] if known else 0):
         state = reducer.begin(entry) if state is None else reducer.reduce(state, entry)
-    assert state is not None, f"run {run} has no first fact"
+    if state is None:
+        raise LookupError(f"run {run} has no first fact")
     return state

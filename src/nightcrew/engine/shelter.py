@@ -16,8 +16,26 @@ PASSED = (
 """Of the person's environment, all that work of agents inherits: no forge's token, no agent socket."""
 
 HIDDEN = (
-    *(".ssh", ".gnupg", ".netrc", ".git-credentials", ".config/git/credentials", ".config/gh", ".config/glab-cli", ".config/hub"),
-    *(".aws", ".azure", ".config/gcloud", ".kube", ".docker/config.json", ".pypirc", ".npmrc", ".cargo/credentials.toml"),
+    *(
+        ".ssh",
+        ".gnupg",
+        ".netrc",
+        ".git-credentials",
+        ".config/git/credentials",
+        ".config/gh",
+        ".config/glab-cli",
+        ".config/hub",
+    ),
+    *(
+        ".aws",
+        ".azure",
+        ".config/gcloud",
+        ".kube",
+        ".docker/config.json",
+        ".pypirc",
+        ".npmrc",
+        ".cargo/credentials.toml",
+    ),
 )
 """Below HOME: what opens other doors than the agent's own."""
 
@@ -26,11 +44,18 @@ def environment(tools: Tools, folder: Path, added: Mapping[str, str], passed: It
     """The whole environment of a turn or command: a short list of the person's, a temporary folder of its own, and what is `added`."""
     mine = tools.operator_env
     env = {name: mine[name] for name in (*PASSED, *passed) if name in mine}
-    env |= {"TERM": "dumb", "NO_COLOR": "1", "TMPDIR": str(folder / "tmp"), "GIT_TERMINAL_PROMPT": "0", "GIT_PAGER": "cat", "PAGER": "cat"}
+    env |= {
+        "TERM": "dumb",
+        "NO_COLOR": "1",
+        "TMPDIR": str(folder / "tmp"),
+        "GIT_TERMINAL_PROMPT": "0",
+        "GIT_PAGER": "cat",
+        "PAGER": "cat",
+    }
     return env | dict(added)
 
 
-def sandbox(
+def sandbox(  # noqa: PLR0913 — the rights of one piece of work, each by its name
     tools: Tools,
     ws: Workspace,
     folder: Path,

@@ -57,7 +57,9 @@ def failed(effect: Effect, tools: Tools, error: Exception) -> StepFailed:
     """A refusal of the outside in one line; `gone` when the repository itself is no longer there."""
     gone = not tools.repo.git_dir.is_dir()
     reason = f"the repository {tools.repo.git_dir} is gone" if gone else line(str(error))
-    passing = (isinstance(error, GitError) and error.timed_out) or (isinstance(error, OSError) and error.errno in {errno.EAGAIN, errno.EINTR})
+    passing = (isinstance(error, GitError) and error.timed_out) or (
+        isinstance(error, OSError) and error.errno in {errno.EAGAIN, errno.EINTR}
+    )
     return StepFailed(key=effect.key, reason=reason, transient=passing, gone=gone)
 
 
@@ -78,7 +80,13 @@ def prepare(effect: PrepareWorkspace, ctx: Ctx) -> EffectAnswer:
     """Lease the seat's slot and set it to its start; copy the local files that the settings name."""
     verify, known = ctx.state().settings.verify, ctx.state().workspaces.get(effect.seat)
     ws = workspace.lease(
-        ctx.tools.pool, ctx.run, effect.seat, effect.start, effect.branch or None, known.slot if known else None, verify.keep
+        ctx.tools.pool,
+        ctx.run,
+        effect.seat,
+        effect.start,
+        effect.branch or None,
+        known.slot if known else None,
+        verify.keep,
     )
     if verify.copy:
         workspace.copy_files(ctx.tools.pool, ws, verify.copy)
@@ -90,13 +98,17 @@ def collect(effect: CollectWork, ctx: Ctx) -> EffectAnswer:
     """Commit what was left, mend the branch, tell the difference."""
     ws = slots.lookup(ctx.tools.pool.root, effect.slot, ctx.tools.operator_env)
     found = collect_work(ctx.tools.repo, ws, ctx.run, effect.label, effect.start, effect.message, ctx.at)
-    return WorkCollected(key=effect.key, change=change(ctx, found), start_tree=Tree(found.start_tree), rescued=found.rescued)
+    return WorkCollected(
+        key=effect.key, change=change(ctx, found), start_tree=Tree(found.start_tree), rescued=found.rescued
+    )
 
 
 def change(ctx: Ctx, found: Collected) -> Change:
     """A collection as the core keeps it: the patch goes by digest."""
     patch = ctx.tools.blobs.put(found.patch) if found.patch else None
-    return Change(Commit(found.head), Tree(found.tree), found.commits, found.files, found.insertions, found.deletions, patch)
+    return Change(
+        Commit(found.head), Tree(found.tree), found.commits, found.files, found.insertions, found.deletions, patch
+    )
 
 
 def sync(effect: SyncBase, ctx: Ctx) -> EffectAnswer:
@@ -136,7 +148,9 @@ def reset(effect: ResetWorkspace, ctx: Ctx) -> EffectAnswer:
     """Set a slot back, after a rescue."""
     ws = slots.lookup(ctx.tools.pool.root, effect.slot, ctx.tools.operator_env)
     again, saved = workspace.reset(ctx.tools.pool, ws, effect.start)
-    return WorkspaceReset(key=effect.key, head=Commit(again.head), tree=Tree(again.tree), rescued=saved.ref if saved else "")
+    return WorkspaceReset(
+        key=effect.key, head=Commit(again.head), tree=Tree(again.tree), rescued=saved.ref if saved else ""
+    )
 
 
 def rescue(effect: RescueWork, ctx: Ctx) -> EffectAnswer:

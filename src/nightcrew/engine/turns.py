@@ -38,14 +38,18 @@ async def run(effect: StartTurn, ctx: Ctx) -> EffectAnswer:
         if refused is not None:
             return refused
         await off(_write_prompt, effect, ctx)
-        found = await off(_start, ctx, adapter, turn, agent, ws, effect)
+        found = await off(_start, effect, ctx, adapter, turn, ws)
     if not ctx.begun:
         ctx.tell(EffectBegun(key=effect.key))
     end = await jobs.ended(ctx.folder, found)
     if isinstance(end, Lost):
         await off(ctx.tools.ledger.release, ctx.folder)
         return TurnLost(key=effect.key)
-    outcome = await off(_judge, effect, ctx, adapter, turn, agent, end, ws)
+    judged = await off(_judge, ctx, adapter, turn, end)
+    outcome = await off(_outcome, effect, ctx, agent, judged, end)
+    if effect.read_only:
+        outcome = await off(_looked_only, ctx, ws, outcome)
+    await off(_tell_ledger, ctx, agent, judged, end)
     await off(ctx.tools.ledger.release, ctx.folder)
     return TurnEnded(key=effect.key, outcome=outcome)
 
@@ -120,7 +124,7 @@ def _turn(effect: StartTurn, ctx: Ctx, adapter: Adapter, agent: Agent, ws: Works
     )
 
 
-def _start(ctx: Ctx, adapter: Adapter, turn: Turn, agent: Agent, ws: Workspace, effect: StartTurn) -> job.Running | Exit | Lost:
+def _start(effect: StartTurn, ctx: Ctx, adapter: Adapter, turn: Turn, ws: Workspace) -> job.Running | Exit | Lost:
     launch = adapter.command(turn)
     limits, settings = ctx.state().started.limits, ctx.state().settings
     env = shelter.environment(ctx.tools, ctx.folder, {**launch.env, **turn.env})
@@ -139,7 +143,9 @@ def _start(ctx: Ctx, adapter: Adapter, turn: Turn, agent: Agent, ws: Workspace, 
     return job.start(ctx.folder, order)
 
 
-def _sandbox(ctx: Ctx, launch: Launch, ws: Workspace, effect: StartTurn, env: dict[str, str], *, network: bool) -> Sandbox:
+def _sandbox(
+    ctx: Ctx, launch: Launch, ws: Workspace, effect: StartTurn, env: dict[str, str], *, network: bool
+) -> Sandbox:
     home = env.get("HOME", "/")
     seat = ctx.tools.journal.folder(ctx.run) / "seats" / effect.seat
     return shelter.sandbox(
@@ -171,7 +177,12 @@ def composed(brief: Brief, blobs: Blobs) -> bytes:
 def _part(part: Part, blobs: Blobs) -> bytes:
     text = part.text.encode() if part.blob is None else blobs.get(part.blob)
     if part.limit and len(text) > part.limit:
-        text = b"[" + str(len(text) - part.limit).encode() + b" bytes left out]\n" + text[-part.limit :].lstrip(_CONTINUATIONS)
+        text = (
+            b"["
+            + str(len(text) - part.limit).encode()
+            + b" bytes left out]\n"
+            + text[-part.limit :].lstrip(_CONTINUATIONS)
+        )
     if not part.quoted:
         return text.rstrip()
     fence = FENCE.encode()
@@ -185,32 +196,28 @@ _CONTINUATIONS = bytes(range(0x80, 0xC0))
 # ── when it has ended ─────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _judge(effect: StartTurn, ctx: Ctx, adapter: Adapter, turn: Turn, agent: Agent, end: Exit, ws: Workspace) -> Outcome:
+def _judge(ctx: Ctx, adapter: Adapter, turn: Turn, end: Exit) -> Judged:
     out, err = jobs.output(ctx.folder / "stdout"), jobs.output(ctx.folder / "stderr", 64 * 1024, 1024 * 1024)
-    judged = adapter.judge(turn, end, out, err, end.ended_at, ctx.tools.zone or time.tzname[0])
-    if judged.kind is not Class.Ok and not judged.reason:
-        judged = judged._replace(reason=judged.kind.value)
-    report = READERS[effect.reads](judged.answer) if effect.reads in READERS and judged.answer else None
-    usd = judged.usd if judged.usd is not None else agent.price
-    outcome = Outcome(
+    return adapter.judge(turn, end, out, err, end.ended_at, ctx.tools.zone or time.tzname[0])
+
+
+def _outcome(effect: StartTurn, ctx: Ctx, agent: Agent, judged: Judged, end: Exit) -> Outcome:
+    answer = judged.answer or ""
+    return Outcome(
         kind=judged.kind,
-        reason=line(judged.reason),
-        answer=ctx.tools.blobs.put((judged.answer or "").encode()) if judged.answer else None,
-        report=report,
+        reason=line(judged.reason) or ("" if judged.kind is Class.Ok else judged.kind.value),
+        answer=ctx.tools.blobs.put(answer.encode()) if answer else None,
+        report=READERS[effect.reads](answer) if effect.reads in READERS and answer else None,
         session=judged.session,
         reset_at=judged.reset_at,
         window=judged.window,
         retry_after_s=judged.retry_after_s,
         tokens=judged.tokens,
-        usd=usd,
+        usd=judged.usd if judged.usd is not None else agent.price,
         exit_code=end.code,
         stopped_by=end.stopped_by,
         took_s=round(end.ended_at - end.began_at, 3),
     )
-    if effect.read_only:
-        outcome = _looked_only(ctx, ws, outcome)
-    _tell_ledger(ctx, agent, judged, end)
-    return outcome
 
 
 def _looked_only(ctx: Ctx, ws: Workspace, outcome: Outcome) -> Outcome:
@@ -240,5 +247,3 @@ def _tell_ledger(ctx: Ctx, agent: Agent, judged: Judged, end: Exit) -> None:
             )
         case _:
             pass
-
-

@@ -58,7 +58,9 @@ async def ask(effect: Ask, ctx: Ctx) -> EffectAnswer:
     raise AssertionError("an event that nobody sets was set")
 
 
-async def emit(effect: EmitCompletionMarkerAndTerminate, ctx: Ctx) -> CompletionMarkerEmitted | CompletionMarkerWriteFailed:
+async def emit(
+    effect: EmitCompletionMarkerAndTerminate, ctx: Ctx
+) -> CompletionMarkerEmitted | CompletionMarkerWriteFailed:
     """Write the run's own marker, then the checkout's; then tell whoever wants to know."""
     state = ctx.state()
     failures = state.marker.failures if state.marker else 0
@@ -74,7 +76,9 @@ async def emit(effect: EmitCompletionMarkerAndTerminate, ctx: Ctx) -> Completion
         await off(write, ctx.tools.journal.folder(ctx.run) / "completion_marker", text)
         await off(_copy, ctx, text, effect.is_failure, failures)
     except OSError as error:
-        return CompletionMarkerWriteFailed(is_failure=effect.is_failure, error=f"{error.strerror or error}: {error.filename or ''}".strip(": "))
+        return CompletionMarkerWriteFailed(
+            is_failure=effect.is_failure, error=f"{error.strerror or error}: {error.filename or ''}".strip(": ")
+        )
     await off(_notify, ctx, f"{ctx.run}: {effect.reason}: {state.started.task.title}")
     return CompletionMarkerEmitted(is_failure=effect.is_failure)
 
