@@ -8,6 +8,7 @@ from nightcrew.core import brief as b
 from nightcrew.core import chain, fixer, rooms
 from nightcrew.core.effects import ContinueRebase, Effect, StartTurn, SyncBase, Timer, UndoRebase
 from nightcrew.core.events import BaseSynced, EffectAnswer
+from nightcrew.core.ids import Tree
 from nightcrew.core.roster import AgentRole, Answers
 from nightcrew.core.state import Basing, RunState, branch_of, key_for
 from nightcrew.core.work import Brief, Candidate, Failure
@@ -31,7 +32,7 @@ def wants(state: RunState, basing: Basing) -> tuple[Effect, ...]:
     if winner is None:
         return ()
     missing = rooms.author(state, winner.label)
-    if missing and basing.step == "sync":
+    if missing and basing.step != "done":
         return missing
     slot, branch, head = winner.slot, branch_of(state, winner.label), winner.change.head
     seat, label = winner.seat, winner.label
@@ -57,6 +58,17 @@ def wants(state: RunState, basing: Basing) -> tuple[Effect, ...]:
             return (UndoRebase(key=key, node=NODE, seat=seat, slot=slot, label=label, branch=branch, head=head),)
         case _:
             return ()
+
+
+def again(state: RunState, basing: Basing) -> Basing:
+    """From the sync on, with one more conflict round if they ran out (recovery level 1)."""
+    limit = state.settings.pipeline.conflict_rounds
+    return structs.replace(restarted(basing), rounds=min(basing.rounds, max(0, limit - 1)))
+
+
+def restarted(basing: Basing) -> Basing:
+    """From the sync on, since a rebase in progress went with its workspace; one that is done stays done."""
+    return basing if basing.step == "done" else structs.replace(basing, step="sync")
 
 
 def wish(state: RunState, winner: Candidate, basing: Basing) -> chain.Wish:
@@ -128,6 +140,7 @@ def _synced(state: RunState, winner: Candidate, basing: Basing, event: BaseSynce
             moved = structs.replace(winner, change=change)
             if event.tip != state.base:
                 moved = structs.replace(moved, start=event.tip, start_tree=event.tip_tree)
+                state = structs.replace(state, gated=Tree(""))
             state = rooms.with_candidate(structs.replace(state, base=event.tip), moved)
             return Based(state, structs.replace(basing, step="done", tip=event.tip))
 

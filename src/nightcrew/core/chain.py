@@ -12,13 +12,13 @@ from typing import NamedTuple
 
 from msgspec import structs
 
-from nightcrew.core.effects import Effect, StartTurn, Timer
+from nightcrew.core.effects import Effect, StartTurn
 from nightcrew.core.events import AgentCooling, EffectAnswer, HandedOver, TimerFired, TurnEnded, TurnLost
 from nightcrew.core.ids import AgentId, Label, SeatKey, SlotId, fraction
 from nightcrew.core.reading import json_answer
 from nightcrew.core.roster import AgentRole, Answers
 from nightcrew.core.seats import forget, has_session, sat_down, seat_for, took_turn
-from nightcrew.core.state import Call, RunState, key_for, line, without
+from nightcrew.core.state import Call, RunState, key_for, line, timer, without
 from nightcrew.core.work import UNAVAILABLE, Brief, Class, FailClass, Failure, Handover, Outcome, Part, QuotaLoss
 
 PASSING = frozenset({Class.RateLimit, Class.Overloaded, Class.Network, Class.ServerError})
@@ -76,8 +76,10 @@ def output_advances(outcome: Outcome, tries: int, again: int, cold: int, retries
         return False
     if outcome.kind in PASSING:
         return tries >= retries
+    if outcome.kind is Class.InvalidOutput and outcome.answer is not None:
+        return again >= 2
     if outcome.kind in ONCE_MORE:
-        return again >= (2 if outcome.answer is not None else 1)
+        return again >= 1
     if outcome.kind in COLD:
         return cold >= 1
     return True
@@ -131,15 +133,9 @@ def ask(state: RunState, wish: Wish) -> tuple[Effect, ...]:
     if call.failed is not None:
         return ()
     if call.wait_until:
-        key = key_for(state, Timer, wish.node, wish.seat)
         agents = tuple(agent for agent, _ in call.entries) if call.sleeping else ()
         why = f"waiting for {', '.join(agents)}" if agents else f"pause before asking {call.entries[call.at][0]} again"
-        span = max(0.0, call.wait_until - state.at)
-        return (
-            Timer(
-                key=key, node=wish.node, seat=wish.seat, fire_at=call.wait_until, span_s=span, why=why, agents=agents
-            ),
-        )
+        return (timer(state, wish.node, wish.seat, call.wait_until, why, agents),)
     return (_turn(state, wish, call),)
 
 
@@ -202,7 +198,7 @@ def _ended(state: RunState, wish: Wish, call: Call, outcome: Outcome) -> tuple[R
     if outcome.kind is Class.Ok and wish.shape and outcome.report is None:
         outcome = structs.replace(outcome, kind=Class.InvalidOutput, reason="no answer in the asked shape")
     if outcome.kind is Class.Ok:
-        return _close(state, wish), Good(outcome, agent, seat)
+        return _close(_owing(state, call), wish), Good(outcome, agent, seat)
     if outcome.kind is Class.Quota and outcome.reset_at:
         state = structs.replace(state, cooling={**state.cooling, agent: outcome.reset_at})
     retries = state.settings.pipeline.retries
@@ -211,7 +207,13 @@ def _ended(state: RunState, wish: Wish, call: Call, outcome: Outcome) -> tuple[R
     alike = wish.node in ROSTER_NODES and _signature(outcome) != "" and _signature(outcome) == call.before
     if call.at + 1 < len(call.entries) and not alike:
         return _keep(state, structs.replace(call, failed=outcome)), None
-    return _exhausted(state, wish, call, outcome)
+    return _exhausted(_owing(state, call), wish, call, outcome)
+
+
+def _owing(state: RunState, call: Call) -> RunState:
+    """The run with what a call passed over still to be recorded, although the call itself is over."""
+    owed = tuple(_skipped(state, call, index) for index in range(call.first, call.at))
+    return structs.replace(state, owed=(*state.owed, *owed)) if owed else state
 
 
 def _again(state: RunState, call: Call, outcome: Outcome) -> RunState:
@@ -264,46 +266,55 @@ def _exhausted(state: RunState, wish: Wish, call: Call, outcome: Outcome) -> tup
 
 def due(state: RunState) -> HandedOver | None:
     """The handover that waits to be recorded, if any: a failed entry's, or one passed over as cooling."""
+    if state.owed:
+        return HandedOver(handover=state.owed[0])
     for call in state.calls.values():
+        if call.first < call.at and (call.failed is not None or _begun(state, call)):
+            return HandedOver(handover=_skipped(state, call, call.first))
         if call.failed is not None:
-            return _handover(state, call, call.at, call.failed)
-        if call.first < call.at and _begun(state, call):
-            agent = call.entries[call.first][0]
-            until = state.cooling.get(agent, state.at)
-            return _handover(state, call, call.first, Outcome(kind=Class.Quota, reason=f"cools down until {until:.0f}"))
+            return HandedOver(handover=_handover(state, call, call.at, call.failed))
     return None
 
 
 def handed_over(state: RunState, handover: Handover) -> RunState:
     """The run after a handover was recorded: the call moves on, the record is the memory."""
     state = structs.replace(state, handovers=(*state.handovers, handover))
+    if state.owed:
+        return structs.replace(state, owed=state.owed[1:])
     for call in state.calls.values():
-        if call.node != handover.node:
-            continue
-        if call.failed is not None and call.entries[call.at][0] == handover.from_agent:
-            moved = structs.replace(
-                call, at=call.at + 1, first=call.at + 1, failed=None, tries=0, reasked=0, cold=0, lost=0,
-                before=_signature(call.failed),
-            )  # fmt: skip
-            return _keep(state, moved)
-        if call.first < call.at and call.entries[call.first][0] == handover.from_agent:
+        if call.first < call.at and _is(call, call.first, handover):
             return _keep(state, structs.replace(call, first=call.first + 1))
+        if call.failed is not None and _is(call, call.at, handover):
+            moved = structs.replace(call, at=call.at + 1, first=call.at + 1, before=_signature(call.failed))
+            return _keep(state, structs.replace(moved, failed=None, tries=0, reasked=0, cold=0, lost=0))
     return state
 
 
-def _handover(state: RunState, call: Call, index: int, outcome: Outcome) -> HandedOver:
+def _is(call: Call, index: int, handover: Handover) -> bool:
+    if call.node != handover.node or index + 1 >= len(call.entries):
+        return False
+    here, (to, seat) = call.entries[index][0], call.entries[index + 1]
+    return (here, to, seat) == (handover.from_agent, handover.to_agent, handover.seat)
+
+
+def _skipped(state: RunState, call: Call, index: int) -> Handover:
+    until = state.cooling.get(call.entries[index][0], state.at)
+    reason = f"cools down until {until:.0f}"
+    return _handover(state, call, index, Outcome(kind=Class.Quota, reason=reason, reset_at=until))
+
+
+def _handover(state: RunState, call: Call, index: int, outcome: Outcome) -> Handover:
     fail, reason = failure_of(outcome)
-    return HandedOver(
-        handover=Handover(
-            at=state.at,
-            node=call.node,
-            seat=call.entries[index + 1][1],
-            from_agent=call.entries[index][0],
-            to_agent=call.entries[index + 1][0],
-            fail=fail,
-            reason=reason,
-            signature=_signature(outcome),
-        )
+    to_agent, seat = call.entries[index + 1]
+    return Handover(
+        at=state.at,
+        node=call.node,
+        seat=seat,
+        from_agent=call.entries[index][0],
+        to_agent=to_agent,
+        fail=fail,
+        reason=reason,
+        signature=_signature(outcome),
     )
 
 

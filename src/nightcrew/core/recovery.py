@@ -30,7 +30,7 @@ from nightcrew.core.events import (
 from nightcrew.core.ids import AgentId, SeatKey, fraction
 from nightcrew.core.phases.catalog import PHASES
 from nightcrew.core.roster import AgentRole, Answers
-from nightcrew.core.state import Marker, RunState, Trouble, enter, key_for, line
+from nightcrew.core.state import Marker, RunState, Trouble, enter, key_for, line, timer
 from nightcrew.core.trouble import ORDER
 from nightcrew.core.work import Brief, Candidate, Part, PipelinePhase
 
@@ -80,7 +80,8 @@ def wants(state: RunState) -> tuple[Effect, ...]:
                 rooms.author(state, host.label) if _lost(state, host) else chain.ask(state, wish(state, trouble, host))
             )
         case "collect":
-            return (rooms.collect(state, NODE, host.label, f"dev-fix {trouble.attempts + 1}"),)
+            collect = rooms.collect(state, NODE, host.label, f"dev-fix {trouble.attempts + 1}")
+            return rooms.author(state, host.label) if _lost(state, host) else (collect,)
         case _:
             return ()
 
@@ -89,7 +90,7 @@ def due(state: RunState) -> Event | None:
     """The decision that must be written down now, if any (decision 0002); one at a time, in this order."""
     trouble = state.trouble
     if trouble is None:
-        return None
+        return _out(state)
     if trouble.over:
         return RecoverySucceeded(level=max(1, trouble.level), total_attempts=trouble.attempts)
     if state.phase is not PipelinePhase.AwaitingDevFix or state.marker is not None:
@@ -103,6 +104,13 @@ def due(state: RunState) -> Event | None:
     if trouble.wait_until:
         return None
     return _back(state, trouble, trouble.level)
+
+
+def _out(state: RunState) -> Event | None:
+    """The way back when nobody knows any more what failed."""
+    if state.phase is not PipelinePhase.AwaitingDevFix or state.marker is not None:
+        return None
+    return RecoveryAttempted(level=1, attempt_count=0, target_phase=PipelinePhase.Development)
 
 
 def _tell(state: RunState, trouble: Trouble) -> Event | None:
@@ -145,11 +153,9 @@ def _may_fix(state: RunState, trouble: Trouble) -> bool:
 def _pause(state: RunState, trouble: Trouble) -> Timer:
     agents: tuple[AgentId, ...] = ()
     if trouble.unavailable:
-        agents = state.started.roles.chain(_role(trouble)) or tuple(a.id for a in state.started.roster)
+        agents = _chain(state, trouble)
     why = f"waiting for {', '.join(agents)}" if agents else f"pause before recovery attempt {trouble.attempts}"
-    span = max(0.0, trouble.wait_until - state.at)
-    key = key_for(state, Timer, PAUSE)
-    return Timer(key=key, node=PAUSE, fire_at=trouble.wait_until, span_s=span, why=why, agents=agents)
+    return timer(state, PAUSE, SeatKey(""), trouble.wait_until, why, agents)
 
 
 # ── what facts mean ───────────────────────────────────────────────────────────────────────────────────────────────
@@ -247,7 +253,7 @@ def _unavailable(state: RunState) -> RunState:
     trouble = state.trouble
     if trouble is None or trouble.unavailable:
         return state
-    chain_of = state.started.roles.chain(_role(trouble))
+    chain_of = _chain(state, trouble)
     cooling = {agent: until for agent, until in state.cooling.items() if until > state.at}
     free = [agent for agent in chain_of if agent not in cooling and agent not in trouble.failure.asked]
     guess = state.at + min(UNAVAILABLE_LONGEST_S, UNAVAILABLE_FIRST_S * 2.0 ** min(trouble.waits, 10))
@@ -278,7 +284,7 @@ def _emitted(state: RunState) -> RunState:
         case PipelinePhase.Finalizing:
             return enter(state, PipelinePhase.Complete, marker=None)
         case _:
-            return state
+            return structs.replace(state, marker=None)
 
 
 def _write_failed(state: RunState, event: CompletionMarkerWriteFailed) -> RunState:
@@ -307,9 +313,7 @@ def marker_wants(state: RunState, marker: Marker) -> tuple[Effect, ...]:
                 for seat, space in unsaved
             )
     if marker.wait_until:
-        span = max(0.0, marker.wait_until - state.at)
-        key = key_for(state, Timer, MARKER)
-        return (Timer(key=key, node=MARKER, fire_at=marker.wait_until, span_s=span, why=f"marker: {marker.error}"),)
+        return (timer(state, MARKER, SeatKey(""), marker.wait_until, f"marker: {marker.error}"),)
     key = key_for(state, EmitCompletionMarkerAndTerminate, MARKER)
     return (EmitCompletionMarkerAndTerminate(key=key, node=MARKER, is_failure=marker.is_failure, reason=marker.reason),)
 
@@ -375,6 +379,14 @@ def _brief(state: RunState, trouble: Trouble, host: Candidate) -> Brief:
 def _host(state: RunState) -> Candidate | None:
     """The candidate in whose workspace a dev-fix works: the winner's, else any that exists."""
     return state.winning or next(iter(state.candidates.values()), None)
+
+
+def _chain(state: RunState, trouble: Trouble) -> tuple[AgentId, ...]:
+    """Whom the failed role asks; fixers that nobody named are the winner's own agent."""
+    role, winner = _role(trouble), state.winning
+    if role is AgentRole.Fixer and not state.started.roles.fixer_set and winner is not None:
+        return (winner.agent,)
+    return state.started.roles.chain(role) or tuple(agent.id for agent in state.started.roster)
 
 
 def _lost(state: RunState, host: Candidate) -> bool:

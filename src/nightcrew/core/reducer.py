@@ -10,7 +10,7 @@ from typing import get_args
 
 from msgspec import structs
 
-from nightcrew.core import chain, limits, recovery, rooms
+from nightcrew.core import basing, chain, limits, recovery, rooms
 from nightcrew.core.effects import (
     Ask,
     Effect,
@@ -22,6 +22,7 @@ from nightcrew.core.effects import (
     slot_of,
 )
 from nightcrew.core.events import (
+    AgentCooling,
     Answer,
     Answered,
     AwaitingDevFixEvent,
@@ -45,7 +46,6 @@ from nightcrew.core.events import (
     RunStarted,
     StepFailed,
     TurnEnded,
-    TurnLost,
     Wanted,
     WorkspaceLost,
     WorkspaceReady,
@@ -140,8 +140,7 @@ def _answer(state: RunState, event: EffectAnswer) -> RunState:
     if isinstance(event, Cancelled):
         return state
     if isinstance(event, WorkspaceLost):
-        kept = {seat: space for seat, space in state.workspaces.items() if space.slot != event.slot}
-        return structs.replace(state, workspaces=kept)
+        return _workspace_lost(state, event)
     if isinstance(event, HandlerCrashed | StepFailed):
         return _step_failed(state, opened, event)
     effect = opened.effect
@@ -152,6 +151,16 @@ def _answer(state: RunState, event: EffectAnswer) -> RunState:
     if isinstance(effect, RunCommands) and effect.purpose is Purpose.Setup and isinstance(event, CommandsEnded):
         return _set_up(state, effect, event)
     return _routed(state, opened, event)
+
+
+def _workspace_lost(state: RunState, event: WorkspaceLost) -> RunState:
+    winner = state.winning
+    if winner is not None and winner.slot == event.slot:
+        review, gate = state.reviewing, state.validating
+        review = structs.replace(review, basing=basing.restarted(review.basing))
+        gate = structs.replace(gate, basing=basing.restarted(gate.basing))
+        state = structs.replace(state, reviewing=review, validating=gate)
+    return rooms.lost(state, event.slot)
 
 
 def _routed(state: RunState, opened: Opened, event: EffectAnswer) -> RunState:
@@ -186,9 +195,9 @@ def _billed(state: RunState, opened: Opened, event: EffectAnswer) -> RunState:
         return state
     if isinstance(event, TurnEnded):
         return _pay(state, event.outcome)
-    if isinstance(event, Cancelled | TurnLost):
-        return structs.replace(state, unbilled={**state.unbilled, event.key: effect.agent})
-    return state
+    if isinstance(event, AgentCooling):
+        return state
+    return structs.replace(state, unbilled={**state.unbilled, event.key: effect.agent})
 
 
 def _pay(state: RunState, outcome: Outcome) -> RunState:
@@ -218,7 +227,7 @@ def _step_failed(state: RunState, opened: Opened, event: HandlerCrashed | StepFa
     counted = lane(type(effect).__name__, effect.node, effect.seat)
     times = state.crashes.get(counted, 0) + 1
     internal = isinstance(event, HandlerCrashed)
-    if isinstance(event, StepFailed) and event.gone:
+    if isinstance(event, StepFailed) and event.gone and state.marker is None:
         return recovery.ending(state, event.reason)
     if state.marker is not None:
         if isinstance(effect, EmitCompletionMarkerAndTerminate):
@@ -285,7 +294,7 @@ def _replied(state: RunState, event: Answered) -> RunState:
         valve = event.question.removeprefix("limit-")
         if not yes:
             return recovery.ending(state, f"stopped by the operator at the limit {valve}")
-        by = getattr(limits.Limits(), valve).value or 0.0
+        by = getattr(limits.Limits(), valve).value or getattr(state.started.limits, valve).value or 0.0
         raised = limits.raised(state.started.limits, valve, by)
         return structs.replace(state, started=structs.replace(state.started, limits=raised))
     if event.question == landing.CONTESTED:
@@ -317,10 +326,27 @@ def desired(state: RunState) -> tuple[Effect, ...]:
     if state.marker is not None:
         return _marker_desired(state, state.marker)
     asks = tuple(_ask(state, q) for q in state.questions.values())
-    effects = recovery.wants(state) if state.phase is PipelinePhase.AwaitingDevFix else PHASES[state.phase].wants(state)
+    effects = tuple(e for e in _phase_wants(state) if not _stale(state, e))
     if any(q.holds for q in state.questions.values()) or limits.exceeded(state.started.limits, state.spend):
         effects = tuple(e for e in effects if e.key in state.open or _free(state, e))
     return (*effects, *asks)
+
+
+def _phase_wants(state: RunState) -> tuple[Effect, ...]:
+    return recovery.wants(state) if state.phase is PipelinePhase.AwaitingDevFix else PHASES[state.phase].wants(state)
+
+
+def _stale(state: RunState, effect: Effect) -> bool:
+    """Whether what is open under that key was asked in an earlier visit: its answer would route nothing, so it is stopped."""
+    opened = state.open.get(effect.key)
+    return opened is not None and opened.visit != state.visit and not _lasting(effect)
+
+
+def _lasting(effect: Effect) -> bool:
+    """Whether an answer counts in whatever visit it comes: a workspace is a workspace."""
+    if isinstance(effect, RunCommands):
+        return effect.purpose is Purpose.Setup
+    return isinstance(effect, Ask | PrepareWorkspace)
 
 
 def _free(state: RunState, effect: Effect) -> bool:
@@ -329,7 +355,7 @@ def _free(state: RunState, effect: Effect) -> bool:
 
 
 def _marker_desired(state: RunState, marker: Marker) -> tuple[Effect, ...]:
-    own = recovery.marker_wants(state, marker)
+    own = tuple(e for e in recovery.marker_wants(state, marker) if not _stale(state, e))
     keys = {effect.key for effect in own}
     return own if all(key in keys for key in state.open) else tuple(e for e in own if e.key in state.open)
 
@@ -352,7 +378,7 @@ def _limit_due(state: RunState) -> LimitReached | None:
     reached = limits.exceeded(state.started.limits, state.spend)
     if reached is None or f"limit-{reached.valve}" in state.questions:
         return None
-    effects = recovery.wants(state) if state.phase is PipelinePhase.AwaitingDevFix else PHASES[state.phase].wants(state)
+    effects = _phase_wants(state)
     if not any(isinstance(e, StartTurn) and e.key not in state.open for e in effects):
         return None
     return LimitReached(valve=reached.valve, value=reached.value, mine=reached.mine)

@@ -4,7 +4,7 @@ from msgspec import structs
 
 from nightcrew.core.effects import CollectWork, Effect, PrepareWorkspace, RunCommands
 from nightcrew.core.events import WorkspaceReady
-from nightcrew.core.ids import Commit, Label, SeatKey, Tree
+from nightcrew.core.ids import Commit, Label, SeatKey, SlotId, Tree
 from nightcrew.core.state import RunState, Workspace, branch_of, iteration_base, key_for
 from nightcrew.core.work import Candidate, Purpose
 
@@ -39,6 +39,12 @@ def reader(state: RunState, seat: SeatKey, head: Commit) -> tuple[Effect, ...]:
     return (PrepareWorkspace(key=key, node="workspace", seat=seat, start=head),)
 
 
+def slot(state: RunState, seat: SeatKey) -> SlotId:
+    """The slot a seat holds; empty while it holds none, which nothing that is wanted may show."""
+    known = state.workspaces.get(seat)
+    return known.slot if known else SlotId("")
+
+
 def commands(
     state: RunState, purpose: Purpose, seat: SeatKey, lines: tuple[str, ...], *, cached: bool = False
 ) -> Effect:
@@ -48,7 +54,7 @@ def commands(
         key=key_for(state, RunCommands, str(purpose), seat),
         node=str(purpose),
         seat=seat,
-        slot=state.workspaces[seat].slot,
+        slot=slot(state, seat),
         purpose=purpose,
         commands=lines,
         timeout_s=state.settings.verify.timeout_s,
@@ -60,18 +66,24 @@ def commands(
 def collect(state: RunState, node: str, label: Label, message: str) -> Effect:
     """The effect that commits what stands in a candidate's workspace."""
     seat = impl_seat(label)
-    space = state.workspaces[seat]
+    space = state.workspaces.get(seat)
     candidate = state.candidates.get(label)
+    start = candidate.start if candidate else space.start if space else state.base
     return CollectWork(
         key=key_for(state, CollectWork, node, seat),
         node=node,
         seat=seat,
-        slot=space.slot,
+        slot=slot(state, seat),
         label=label,
         branch=branch_of(state, label),
-        start=candidate.start if candidate else space.start,
+        start=start,
         message=message,
     )
+
+
+def lost(state: RunState, slot: SlotId) -> RunState:
+    """The run without a slot that is gone; whoever needs it asks for a new one."""
+    return structs.replace(state, workspaces={seat: s for seat, s in state.workspaces.items() if s.slot != slot})
 
 
 def ready(state: RunState, effect: PrepareWorkspace, event: WorkspaceReady) -> RunState:
@@ -85,8 +97,10 @@ def ready(state: RunState, effect: PrepareWorkspace, event: WorkspaceReady) -> R
 
 def set_up(state: RunState, seat: SeatKey) -> RunState:
     """The run after set-up commands passed in a seat's workspace."""
-    space = structs.replace(state.workspaces[seat], set_up=True)
-    return structs.replace(state, workspaces={**state.workspaces, seat: space})
+    space = state.workspaces.get(seat)
+    if space is None:
+        return state
+    return structs.replace(state, workspaces={**state.workspaces, seat: structs.replace(space, set_up=True)})
 
 
 def with_candidate(state: RunState, candidate: Candidate) -> RunState:

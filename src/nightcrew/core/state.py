@@ -4,7 +4,7 @@ from typing import TypeVar
 
 from msgspec import Struct, structs
 
-from nightcrew.core.effects import Effect, RunCommands, StartTurn
+from nightcrew.core.effects import Effect, RunCommands, StartTurn, Timer
 from nightcrew.core.events import CommandsEnded, RunStarted
 from nightcrew.core.ids import AgentId, Commit, EffectId, Label, SeatKey, SlotId, Tree, branch_name, effect_id
 from nightcrew.core.limits import Spend
@@ -217,6 +217,8 @@ class RunState(Struct, frozen=True, omit_defaults=True, kw_only=True):
     generations: dict[SeatKey, int] = {}
     handovers: tuple[Handover, ...] = ()
     resets: dict[str, int] = {}
+    owed: tuple[Handover, ...] = ()
+    """Handovers of a call that is over before they could be recorded."""
     quota_losses: tuple[QuotaLoss, ...] = ()
     cooling: dict[AgentId, float] = {}
     spend: Spend = Spend()
@@ -283,6 +285,12 @@ def key_for(state: RunState, kind: type[Effect], node: str, seat: SeatKey = Seat
     """The key the next effect of that lane has; it is the key of the one in flight, until that has ended."""
     n = state.asked.get(lane(kind.__name__, node, seat), 0)
     return effect_id(state.started.run, kind.__name__, node, seat, n)
+
+
+def timer(state: RunState, node: str, seat: SeatKey, until: float, why: str, agents: tuple[AgentId, ...] = ()) -> Timer:
+    """The effect that waits until then, bounded by the span that is left (decision 0010)."""
+    key, span = key_for(state, Timer, node, seat), max(0.0, until - state.at)
+    return Timer(key=key, node=node, seat=seat, fire_at=until, span_s=span, why=why, agents=agents)
 
 
 def agent_of(state: RunState, agent: AgentId) -> Agent:

@@ -46,10 +46,15 @@ def fail(state: RunState, failure: Failure) -> RunState:
 
 def leave(state: RunState, phase: PipelinePhase, **changes: object) -> RunState:
     """The run in the next phase, because the present one completed; a trouble it was in is over if this phase had failed last."""
+    return enter(completed(state), phase, **changes)
+
+
+def completed(state: RunState) -> RunState:
+    """The run whose present phase completed; the trouble is over if no later phase had failed in it."""
     trouble = state.trouble
-    if trouble is not None and ORDER.index(state.phase) >= ORDER.index(trouble.furthest):
-        changes["trouble"] = structs.replace(trouble, over=True)
-    return enter(state, phase, **changes)
+    if trouble is None or ORDER.index(state.phase) < ORDER.index(trouble.furthest):
+        return state
+    return structs.replace(state, trouble=structs.replace(trouble, over=True))
 
 
 def missing(state: RunState, what: str, role: str) -> RunState:

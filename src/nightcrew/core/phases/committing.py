@@ -10,7 +10,7 @@ from nightcrew.core.effects import Effect, MakeCommit
 from nightcrew.core.events import CommitMade, CommitRefused, EffectAnswer
 from nightcrew.core.ids import SeatKey, Tree
 from nightcrew.core.roster import AgentRole, Answers
-from nightcrew.core.state import Committing, LandingTry, RunState, Validating, enter, key_for
+from nightcrew.core.state import Basing, Committing, LandingTry, RunState, Validating, enter, key_for
 from nightcrew.core.trouble import fail, leave, missing
 from nightcrew.core.work import Brief, Candidate, CommandResult, CommitText, Failure, Part, PipelinePhase
 
@@ -44,8 +44,11 @@ def wants(state: RunState) -> tuple[Effect, ...]:
 
 def arrived(state: RunState) -> RunState:
     """Without anybody who could write, the task's title is the message."""
-    if state.winning is None:
+    winner = state.winning
+    if winner is None:
         return missing(state, "a winner", str(AgentRole.Committer))
+    if state.gated != winner.change.tree:
+        return enter(state, PipelinePhase.FinalValidation, validating=_gate_again(state), gated=Tree(""))
     if state.committing.text is None and not state.started.roles.chain(AgentRole.Committer):
         return structs.replace(state, committing=Committing(plain(state)))
     return state
@@ -110,7 +113,7 @@ def wish(state: RunState, winner: Candidate) -> chain.Wish:
         role=AgentRole.Committer,
         entries=entries,
         before=before,
-        slot=state.workspaces[SEAT].slot,
+        slot=rooms.slot(state, SEAT),
         answers=Answers.Text,
         reads=NODE,
         read_only=True,
@@ -156,6 +159,11 @@ def _made(state: RunState, winner: Candidate, event: CommitMade) -> RunState:
         validating=Validating(hooked=1, rounds=state.validating.rounds),
         gated=Tree(""),
     )
+
+
+def _gate_again(state: RunState) -> Validating:
+    """A repair changed what was tested: from the base on, and no green result from before is believed."""
+    return structs.replace(state.validating, basing=Basing(), step="base", fresh=True)
 
 
 def _refused(state: RunState, winner: Candidate, red: CommandResult) -> RunState:

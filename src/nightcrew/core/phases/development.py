@@ -103,7 +103,7 @@ def wish(state: RunState, label: Label) -> chain.Wish:
         role=AgentRole.Developer,
         entries=entries,
         before=before,
-        slot=state.workspaces[seat].slot,
+        slot=rooms.slot(state, seat),
         answers=Answers.Edit,
         reads=NODE,
         label=label,

@@ -5,6 +5,7 @@ from msgspec import structs
 from nightcrew.core.effects import DropWorkspaces, Effect, EmitCompletionMarkerAndTerminate
 from nightcrew.core.events import EffectAnswer, WorkspacesDropped
 from nightcrew.core.state import RunState, key_for
+from nightcrew.core.trouble import completed
 
 NODE = "finalize"
 MARKER = "marker"
@@ -26,7 +27,9 @@ def arrived(state: RunState) -> RunState:
 def answered(state: RunState, effect: Effect, event: EffectAnswer) -> RunState:
     """What an answer means here."""
     del effect
-    return structs.replace(state, dropped=True) if isinstance(event, WorkspacesDropped) else state
+    if not isinstance(event, WorkspacesDropped):
+        return state
+    return completed(structs.replace(state, dropped=True, workspaces={}))
 
 
 def afresh(state: RunState) -> RunState:

@@ -4,11 +4,11 @@ from msgspec import structs
 
 from nightcrew.core import brief as b
 from nightcrew.core import chain, fixer, rooms
-from nightcrew.core.effects import CollectWork, Effect, Land, Timer
+from nightcrew.core.effects import CollectWork, Effect, Land
 from nightcrew.core.events import EffectAnswer, Landed, LandingRefused, TimerFired, WorkCollected
 from nightcrew.core.ids import Commit, Tree
 from nightcrew.core.roster import AgentRole, Answers
-from nightcrew.core.state import LandingTry, RunState, Validating, branch_of, enter, key_for
+from nightcrew.core.state import LandingTry, RunState, Validating, branch_of, enter, key_for, timer
 from nightcrew.core.trouble import fail, leave, missing
 from nightcrew.core.work import Brief, Candidate, Failure, Part, PipelinePhase, Question
 
@@ -23,48 +23,44 @@ def wants(state: RunState) -> tuple[Effect, ...]:
     winner, at = state.winning, state.trying
     if winner is None or (not state.commit and at.step == "land"):
         return ()
+    if at.step == "wait":
+        return (timer(state, NODE, winner.seat, at.wait_until, "the target keeps moving"),)
+    return rooms.author(state, winner.label) or _wants(state, winner)
+
+
+def _wants(state: RunState, winner: Candidate) -> tuple[Effect, ...]:
+    at = state.trying
     match at.step:
-        case "wait":
-            key = key_for(state, Timer, NODE, winner.seat)
-            span = max(0.0, at.wait_until - state.at)
-            return (
-                Timer(
-                    key=key,
-                    node=NODE,
-                    seat=winner.seat,
-                    fire_at=at.wait_until,
-                    span_s=span,
-                    why="the target keeps moving",
-                ),
-            )
         case "land":
-            branch = branch_of(state, winner.label)
-            mode = "branch" if at.as_branch else state.settings.land.mode
-            key = key_for(state, Land, NODE, winner.seat)
-            return (
-                Land(
-                    key=key,
-                    node=NODE,
-                    seat=winner.seat,
-                    mode=mode,
-                    slot=winner.slot,
-                    branch=branch,
-                    commit=state.commit,
-                    tip=state.base,
-                ),
-            )
+            return (_land(state, winner),)
         case "fix":
-            return rooms.author(state, winner.label) or chain.ask(state, wish(state, winner))
+            return chain.ask(state, wish(state, winner))
         case "collect":
             return (rooms.collect(state, NODE, winner.label, f"landing fix {at.rounds}"),)
         case _:
             return ()
 
 
+def _land(state: RunState, winner: Candidate) -> Land:
+    return Land(
+        key=key_for(state, Land, NODE, winner.seat),
+        node=NODE,
+        seat=winner.seat,
+        mode="branch" if state.trying.as_branch else state.settings.land.mode,
+        slot=winner.slot,
+        branch=branch_of(state, winner.label),
+        commit=state.commit,
+        tip=state.base,
+    )
+
+
 def arrived(state: RunState) -> RunState:
     """A contested work lands only when a person says so; a finished branch is left in any case."""
-    if state.winning is None or not state.commit:
+    winner = state.winning
+    if winner is None or not state.commit:
         return missing(state, "the commit", str(AgentRole.Fixer))
+    if state.gated != winner.change.tree:
+        return _back_to_gate(state)
     asks = state.contested and state.settings.land.mode != "branch" and not state.trying.as_branch
     if asks and CONTESTED not in state.questions:
         text = "A reviewer rejects this work without a finding that blocks. Land it all the same?"
@@ -103,7 +99,8 @@ def afresh(state: RunState) -> RunState:
 def again(state: RunState) -> RunState:
     """What failed becomes due again, with one more round of what ran out (recovery level 1)."""
     at = state.trying
-    return structs.replace(state, trying=structs.replace(at, step="land", granted=at.granted + 1))
+    spent = at.rounds >= state.settings.pipeline.land_rounds + at.granted
+    return structs.replace(state, trying=structs.replace(at, step="land", granted=at.granted + (1 if spent else 0)))
 
 
 def wish(state: RunState, winner: Candidate) -> chain.Wish:

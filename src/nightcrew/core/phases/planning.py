@@ -8,7 +8,7 @@ from nightcrew.core.effects import Effect, RunCommands
 from nightcrew.core.events import CommandsEnded, EffectAnswer
 from nightcrew.core.ids import Label, SeatKey
 from nightcrew.core.roster import AgentRole, Answers
-from nightcrew.core.state import Marker, Planning, RunState, iteration_base, line
+from nightcrew.core.state import Marker, Planning, RunState, enter, iteration_base, line
 from nightcrew.core.trouble import leave
 from nightcrew.core.work import Brief, PipelinePhase, Purpose, Question
 
@@ -63,14 +63,13 @@ def again(state: RunState) -> RunState:
 def wish(state: RunState) -> chain.Wish:
     """One planner turn."""
     entries, before = chain.walk(state, AgentRole.Planner, SEAT, (NODE,))
-    space = state.workspaces.get(SEAT)
     return chain.Wish(
         node=NODE,
         seat=SEAT,
         role=AgentRole.Planner,
         entries=entries,
         before=before,
-        slot=space.slot if space else state.workspaces[rooms.impl_seat(FIRST)].slot,
+        slot=rooms.slot(state, SEAT),
         answers=Answers.Text,
         reads="",
         read_only=True,
@@ -105,7 +104,8 @@ def _preflighted(state: RunState, event: CommandsEnded) -> RunState:
         first = hopeless[0]
         why = "did not end in time" if first.timed_out else f"cannot run (exit status {first.code})"
         reason = f"preflight: `{first.command}` {why}: {line(first.output.tail) or 'no output'}"
-        return structs.replace(state, refused=reason, marker=Marker(is_failure=True, reason=reason))
+        marker = Marker(is_failure=True, reason=reason)
+        return enter(state, PipelinePhase.AwaitingDevFix, refused=reason, marker=marker)
     if not event.green and state.settings.verify.base == "green":
         red = next(r for r in event.results if not r.green)
         text = f"The base is red: `{red.command}` exits with {red.code}. Start all the same?"

@@ -55,7 +55,8 @@ def wants(state: RunState) -> tuple[Effect, ...]:
         case "fix":
             return rooms.author(state, winner.label) or chain.ask(state, fix_wish(state, winner))
         case "collect":
-            return (rooms.collect(state, FIX, winner.label, f"fix round {at.round}"),)
+            collect = rooms.collect(state, FIX, winner.label, f"fix round {at.round}")
+            return rooms.author(state, winner.label) or (collect,)
         case _:
             return ()
 
@@ -101,8 +102,7 @@ def afresh(state: RunState) -> RunState:
 def again(state: RunState) -> RunState:
     """What failed becomes due again, with one more round of what ran out (recovery level 1)."""
     at = state.reviewing
-    limit = state.settings.pipeline.conflict_rounds
-    base = structs.replace(at.basing, rounds=min(at.basing.rounds, max(0, limit - 1)))
+    base = basing.again(state, at.basing)
     if at.step != "e2e":
         return _at(state, basing=base)
     return _at(state, granted=at.granted + 1, stalled=0)
@@ -157,7 +157,7 @@ def wish(state: RunState, winner: Candidate) -> chain.Wish:
         role=AgentRole.Reviewer,
         entries=entries,
         before=before,
-        slot=state.workspaces[SEAT].slot,
+        slot=rooms.slot(state, SEAT),
         answers=Answers.Structured,
         reads=NODE,
         shape=SHAPE,

@@ -84,8 +84,7 @@ def afresh(state: RunState) -> RunState:
 def again(state: RunState) -> RunState:
     """The gate is run again and one more fix round granted (recovery level 1)."""
     at = state.validating
-    limit = state.settings.pipeline.conflict_rounds
-    base = structs.replace(at.basing, rounds=min(at.basing.rounds, max(0, limit - 1)))
+    base = basing.again(state, at.basing)
     spent = at.rounds >= state.settings.pipeline.gate_fix_rounds + at.granted
     step = at.step if at.step in {"base", "pre_gate", "format", "e2e"} else "gate"
     return _at(state, basing=base, step=step, fresh=True, granted=at.granted + (1 if spent else 0))
