@@ -1,0 +1,101 @@
+"""The laws of a run that hold at every fact and in every state; `Sim` holds each run of the tests to them."""
+
+from nightcrew.core import reducer
+from nightcrew.core.effects import (
+    Effect,
+    EmitCompletionMarkerAndTerminate,
+    Land,
+    MakeCommit,
+    RescueWork,
+    Timer,
+    slot_of,
+)
+from nightcrew.core.events import (
+    CompletionMarkerEmitted,
+    DevFixCompleted,
+    DevFixSkipped,
+    Event,
+    HandedOver,
+    Record,
+    RecoveryAttempted,
+    RecoverySucceeded,
+)
+from nightcrew.core.recovery import level_of
+from nightcrew.core.roster import AgentRole
+from nightcrew.core.state import RunState
+from nightcrew.core.trouble import ORDER
+from nightcrew.core.work import PipelinePhase
+
+ROLE_AT = {
+    "plan": AgentRole.Planner,
+    "implement": AgentRole.Developer,
+    "dev-fix": AgentRole.Developer,
+    "review": AgentRole.Reviewer,
+    "commit": AgentRole.Committer,
+}
+"""Whose chain a node asks; the other nodes ask fixers."""
+
+
+def at_a_fact(before: RunState, event: Event, after: RunState) -> None:
+    """What one fact may change, and what it may not."""
+    assert after.seq == before.seq + 1
+    assert after.at >= before.at
+    counts_move(before, event, after)
+    if after.phase is PipelinePhase.Interrupted and before.phase is not after.phase:
+        assert isinstance(event, CompletionMarkerEmitted), "only a marker interrupts a run"
+    if isinstance(event, RecoveryAttempted):
+        assert event.target_phase in ORDER
+    if isinstance(event, HandedOver):
+        goes_forward(after, event)
+
+
+def counts_move(before: RunState, event: Event, after: RunState) -> None:
+    """Attempts rise by one with a finished dev-fix and end with a success; the level follows and never falls."""
+    was, now = before.trouble, after.trouble
+    if was is None or now is None:
+        assert was is None or isinstance(event, RecoverySucceeded), f"{event} ended a trouble"
+        assert now is None or now.attempts == 0
+        return
+    rose = isinstance(event, DevFixCompleted | DevFixSkipped)
+    assert now.attempts == was.attempts + rose, f"{event} changed the count from {was.attempts} to {now.attempts}"
+    assert now.level >= was.level
+    assert now.level in {level_of(now.attempts), was.level, 1}
+
+
+def goes_forward(state: RunState, event: HandedOver) -> None:
+    """A seat passes to an agent further down the chain, never back."""
+    handover = event.handover
+    chain = state.started.roles.chain(ROLE_AT.get(handover.node, AgentRole.Fixer))
+    assert chain.index(handover.from_agent) < chain.index(handover.to_agent)
+    assert "\n" not in handover.reason
+    assert len(handover.reason) <= 160
+
+
+def in_a_state(state: RunState) -> None:
+    """What is wanted and open in any state a run can come to."""
+    wanted = reducer.wanted(state)
+    effects = [w for w in wanted if not isinstance(w, Record)]
+    if state.done:
+        assert wanted == ()
+        return
+    if len(effects) < len(wanted):
+        assert all(e.key in state.open for e in effects), "nothing starts while a decision is due"
+    slots = [slot for e in effects if (slot := slot_of(e))]
+    assert len(slots) == len(set(slots)), "two effects want one workspace"
+    known = {space.slot for space in state.workspaces.values()}
+    assert all(slot_of(e) in {"", *known} for e in effects if e.key not in state.open), "a workspace the run has not"
+    for effect in effects:
+        lands_what_was_tested(state, effect)
+    if state.marker is not None:
+        assert all(isinstance(e, EmitCompletionMarkerAndTerminate | RescueWork | Timer) for e in effects)
+    if not state.parked and reducer.blocked(state) is None:
+        assert wanted or state.open, f"stuck in {state.phase}"
+
+
+def lands_what_was_tested(state: RunState, effect: Effect) -> None:
+    """What is committed and landed has the tree whose gate was green, on the tip that it was green on."""
+    if isinstance(effect, Land | MakeCommit) and effect.key not in state.open:
+        assert state.winning is not None
+        assert state.gated
+        assert state.gated == state.winning.change.tree
+        assert effect.tip == state.base
