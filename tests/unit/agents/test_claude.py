@@ -189,19 +189,3 @@ def test_login_stays_and_transcripts_are_apart() -> None:
     assert launch.session_paths == ("~/.claude/projects",)
     own = claude.command(turn(env={"CLAUDE_CONFIG_DIR": "/accounts/b"}))
     assert (own.login_paths, own.session_paths) == (("/accounts/b",), ("/accounts/b/projects",))
-
-
-def test_progress_is_read_line_by_line() -> None:
-    """A line tells the tool in use, the model's words, a wait, the conversation, and the end."""
-    lines = (FOLDER / "ok_edit.stdout").read_text().splitlines()
-    seen = [claude.read(line) for line in lines]
-    assert [s.activity for s in seen if s.activity] == [
-        "I will create the file.",
-        "Write {{REPO}}/hello.txt",
-        "Done: wrote hello.txt",
-    ]
-    assert {s.session for s in seen} == {"b3157616-21d2-49ee-a866-caf3f162bbaf"}
-    assert [s.ended for s in seen] == [False] * (len(lines) - 1) + [True]
-    waits = [claude.read(line).activity for line in (FOLDER / "rate_limit.stdout").read_text().splitlines()]
-    assert "tries again (1 of 10): rate_limit" in waits
-    assert claude.read("\x00 not json").activity == "not json"

@@ -63,10 +63,3 @@ def test_words_of_failure_do_not_decide() -> None:
     found = command.judge(turn("tool"), End(1), b"", b"rate limit exceeded, try again at 9am\n", 0.0, "")
     assert (found.kind, found.reset_at) == (Class.Crashed, None)
     assert found.reason == "exit status 1: rate limit exceeded, try again at 9am"
-
-
-def test_progress_is_what_it_prints() -> None:
-    """A line is shown as it is, cut; it never ends a turn."""
-    signals = command.read("building " + "x" * 200)
-    assert len(signals.activity) == 80
-    assert not signals.ended

@@ -101,25 +101,6 @@ def test_instants_of_a_field(value: object, expected: float | None) -> None:
     assert resets.instant(value, 1796027000.0) == expected
 
 
-@pytest.mark.parametrize(
-    ("value", "expected"),
-    [
-        (30, 30.0),
-        ("30", 30.0),
-        ("1.5s", 1.5),
-        ("640ms", 0.64),
-        ("2h30m", 9000.0),
-        ("11h3m2.1s", 39782.1),
-        ("soon", None),
-        (None, None),
-        (-3, 0.0),
-    ],
-)
-def test_spans_of_a_field(value: object, expected: float | None) -> None:
-    """`640ms` is not minutes, hours may exceed 24, a bare number is seconds, a word is unknown."""
-    assert resets.span(value) == (None if expected is None else pytest.approx(expected))
-
-
 @given(text=st.text(max_size=80), hour=st.integers(0, 99), zone=st.text(max_size=12))
 def test_no_text_crashes_and_no_wait_is_negative(text: str, hour: int, zone: str) -> None:
     """Whatever stands there, the answer is None or not before now."""

@@ -261,19 +261,6 @@ def test_a_script_may_be_toml(stage: Stage) -> None:
     assert (stage.cwd / "x").read_text() == "1"
 
 
-def test_progress_is_read_line_by_line(stage: Stage) -> None:
-    """A line tells the conversation, the words and the end."""
-    stage.write({"do": [{"say": "busy"}, {"raw": "noise\n"}]})
-    lines = stage.play(session="s-1").out.decode().splitlines()
-    seen = [scripted.read(line) for line in lines]
-    assert [(s.activity, s.session, s.ended) for s in seen] == [
-        ("", "s-1", False),
-        ("busy", "", False),
-        ("noise", "", False),
-        ("busy", "", True),
-    ]
-
-
 def test_a_limit_of_ours_is_a_timeout(stage: Stage) -> None:
     """A turn that was stopped before its closing event timed out; after it, it is good."""
     turn = stage.turn()
