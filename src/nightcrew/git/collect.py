@@ -57,6 +57,15 @@ class Diff(NamedTuple):
     patch: bytes
 
 
+class History(NamedTuple):
+    """HEAD's commit and tree, the start's tree, and how many commits lie between."""
+
+    head: str
+    tree: str
+    start_tree: str
+    commits: int
+
+
 def collect(repo: Repo, ws: Workspace, run_id: str, label: str, start: str, message: str, at: float) -> Collected:
     """Commit what an agent left, have our branch hold its result on top of `start`, and bring it to `refs/nightcrew/<run>/<label>`.
 
@@ -76,17 +85,24 @@ def collect(repo: Repo, ws: Workspace, run_id: str, label: str, start: str, mess
         saved = snapshot.rescue(repo, ws, run_id)
         rescued = saved.ref if saved else ""
         _straighten(ws, record, seen, start, message, at)
-        history = _history(ws, start) or []
-    diff = diff_of(ws, start, "HEAD")
+        history = _stands(ws, start)
+    diff = diff_of(ws, start, history.head)
     if _clean_index(repo, ws, run_id, start, record, diff):
         commit_index(ws, message, at)
-        history, diff = _history(ws, start) or [], diff_of(ws, start, "HEAD")
-    head, tree = history[0] if history else _trees(ws, "HEAD")
-    snapshot.publish(repo, ws, run_id, label, head)
+        history = _stands(ws, start)
+        diff = diff_of(ws, start, history.head)
+    snapshot.publish(repo, ws, run_id, label, history.head)
     snapshot.rescue_submodules(repo, ws, run_id)
-    start_tree = tree if not diff.lines and not diff.patch else _trees(ws, start)[1]
     added, removed = (sum(pair[side] for pair in diff.lines.values()) for side in (0, 1))
-    return Collected(head, tree, start_tree, len(history), len(diff.lines), added, removed, diff.patch, rescued)
+    return Collected(*history, len(diff.lines), added, removed, diff.patch, rescued)
+
+
+def _stands(ws: Workspace, start: str) -> History:
+    """The history of a branch that was put right; it stands on the start."""
+    history = _history(ws, start)
+    if history is None:
+        raise WorkspaceLost(ws.slot, f"its branch cannot be put on {start}")
+    return history
 
 
 def sound(repo: Repo, ws: Workspace) -> tuple[Record, bool]:
@@ -196,11 +212,18 @@ def is_ancestor(place: Repo | Workspace, old: str, new: str) -> bool:
     return run(place, "merge-base", "--is-ancestor", old, new, ok=(0, 1)).code == 0
 
 
-def _history(ws: Workspace, start: str) -> list[tuple[str, str]] | None:
-    """Commits and trees from `start` to HEAD, newest first; None when HEAD does not stand on `start`."""
-    said = git(ws, "log", "--topo-order", "--left-right", "--format=%m %H %T", f"{start}...HEAD")
+def _history(ws: Workspace, start: str) -> History | None:
+    """What leads from `start` to HEAD; None when HEAD does not stand on `start`."""
+    said = git(ws, "log", "--topo-order", "--left-right", "--boundary", "--format=%m %H %T", f"{start}...HEAD")
     lines = [line.split(" ") for line in said.splitlines()]
-    return [(commit, tree) for _, commit, tree in lines] if all(side == ">" for side, *_ in lines) else None
+    if not lines:
+        tree = _trees(ws, start)[1]
+        return History(start, tree, tree, 0)
+    made = [(commit, tree) for side, commit, tree in lines if side == ">"]
+    bases = {commit: tree for side, commit, tree in lines if side == "-"}
+    if not made or start not in bases or any(side == "<" for side, *_ in lines):
+        return None
+    return History(*made[0], bases[start], len(made))
 
 
 def _trees(ws: Workspace, commit: str) -> tuple[str, str]:

@@ -11,7 +11,7 @@ from nightcrew.git.collect import Collected, collect, diff_of, is_ancestor
 from nightcrew.git.hooks import Hook, after_hooks, hooks, stage_for_hooks
 from nightcrew.git.repo import NOTHING, Repo, Target, fetch, ref, repo_id, tip
 from nightcrew.git.sealed import NETWORK_S, OPERATOR, Checkout, GitError, dated, git, run
-from nightcrew.git.slots import Workspace
+from nightcrew.git.slots import Workspace, give
 from nightcrew.git.sync import Synced, has_change, resume_rebase, sync, undo_rebase
 from nightcrew.git.workspace import locked
 
@@ -80,23 +80,32 @@ def squash(repo: Repo, ws: Workspace, run_id: str, tip_commit: str, tree: str, m
     Unsigned, the same call gives the same commit. Raises UserError when git does not know who the operator is, GitError when
     signing fails (its words are in `err`).
     """
-    if git(repo, "cat-file", "-t", tree, ok=(0, 128)) != "tree":
-        # Only the workspace has what a hook changed: bring it over inside a commit.
-        carrier = git(ws, "commit-tree", tree, "-p", tip_commit, "-m", "a tree", env=dated(at))
-        snapshot.publish(repo, ws, run_id, "final-tree", carrier)
     signed = repo.setting("commit.gpgsign").lower() in {"true", "yes", "on", "1"}
     words = ("commit-tree", tree, "-p", tip_commit, *(["-S"] if signed else []), "-F", "-")
     text = (message.rstrip("\n") + "\n").encode()
     try:
-        commit = git(repo, *words, profile=OPERATOR, stdin=text, env=dated(at), timeout_s=SIGN_S)
+        commit = _committed(repo, words, text, at)
+    except GitError as error:
+        if "not a valid" not in error.err:
+            raise
+        # Only the workspace has the tree (a hook changed it): bring it over inside a commit.
+        carrier = git(ws, "commit-tree", tree, "-p", tip_commit, "-m", "a tree", env=dated(at))
+        snapshot.publish(repo, ws, run_id, "final-tree", carrier)
+        commit = _committed(repo, words, text, at)
+    git(repo, "update-ref", ref(run_id, "final"), commit)
+    give(repo, ws, commit)
+    return Made(commit, tree)
+
+
+def _committed(repo: Repo, words: tuple[str, ...], text: bytes, at: float) -> str:
+    """Make a commit as the operator. Raises UserError when git does not know who that is."""
+    try:
+        return git(repo, *words, profile=OPERATOR, stdin=text, env=dated(at), timeout_s=SIGN_S)
     except GitError as error:
         if "tell me who you are" in error.err or "empty ident" in error.err or "auto-detect" in error.err:
-            raise UserError(
-                "git does not know who you are", 'git config --global user.name "…" and user.email "…"'
-            ) from error
+            hint = 'git config --global user.name "…" and user.email "…"'
+            raise UserError("git does not know who you are", hint) from error
         raise
-    git(repo, "update-ref", ref(run_id, "final"), commit)
-    return Made(commit, tree)
 
 
 def landed(repo: Repo, target: Target, commit: str) -> bool:

@@ -78,21 +78,37 @@ def open_repo(path: Path, env: Mapping[str, str]) -> Repo:
         raise UserError(f"no such folder: {path}")
     here = Checkout(path, env)
     _check_version(here)
-    asked = ("rev-parse", "--path-format=absolute", "--git-common-dir", "--is-bare-repository", "--show-toplevel")
-    try:
-        said = os.fsdecode(run(here, *asked, profile=OPERATOR, ok=(0, 128)).out).splitlines()
-    except GitError as error:
-        raise UserError(f"git cannot read {path}: {error.words}") from error
-    if len(said) < 2:
+    repo = _found(here)
+    if repo is None:
         raise _why_not(here)
-    git_dir, work_tree = Path(said[0]), Path(said[2]) if len(said) > 2 else None
-    repo = Repo(git_dir, work_tree, env)
-    if not git(repo, "for-each-ref", "--count=1", "--format=%(refname)", "refs/heads", "refs/remotes"):
-        head = run(here, "rev-parse", "--verify", "-q", "HEAD", ok=(0, 1, 128))
-        if head.code:
-            raise UserError(f"no commit yet in {work_tree or git_dir}", "commit something first: git commit")
     settings = _settings(repo)
     return repo._replace(settings=settings, operator_env=_with_quiet_ssh(env, settings))
+
+
+def _found(here: Checkout) -> Repo | None:
+    """The repository around a folder, None when git finds none. Raises UserError when it has no commit."""
+    folders = ("rev-parse", "--path-format=absolute", "--git-common-dir", "--show-toplevel")
+    try:
+        # One call says it all for a checkout with a commit; a bare repository and an empty one take a second look.
+        whole = run(here, *folders, "HEAD", profile=OPERATOR, ok=(0, 128))
+        said = os.fsdecode(
+            (run(here, *folders, profile=OPERATOR, ok=(0, 128)) if whole.code else whole).out
+        ).splitlines()
+    except GitError as error:
+        raise UserError(f"git cannot read {here.path}: {error.words}") from error
+    if not said:
+        return None
+    repo = Repo(Path(said[0]), Path(said[1]) if len(said) > 1 else None, here.operator_env)
+    if whole.code and not _has_commit(repo, here):
+        raise UserError(f"no commit yet in {repo.work_tree or repo.git_dir}", "commit something first: git commit")
+    return repo
+
+
+def _has_commit(repo: Repo, here: Checkout) -> bool:
+    """Whether any branch, or a detached HEAD, has a commit."""
+    if git(repo, "for-each-ref", "--count=1", "refs/heads", "refs/remotes"):
+        return True
+    return run(here, "rev-parse", "--verify", "-q", "HEAD", profile=OPERATOR, ok=(0, 1, 128)).code == 0
 
 
 def _check_version(here: Checkout) -> None:

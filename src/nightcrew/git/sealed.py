@@ -227,5 +227,5 @@ def git(
 
 def dated(at: float) -> dict[str, str]:
     """Author's and committer's date as variables: the same `at` (seconds since the epoch) gives the same commit."""
-    stamp = f"{int(at)} +0000"
+    stamp = f"@{int(at)} +0000"
     return {"GIT_AUTHOR_DATE": stamp, "GIT_COMMITTER_DATE": stamp}

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import msgspec
 
 from nightcrew.git.repo import Repo, repo_id
-from nightcrew.git.sealed import NEUTRAL, Where
+from nightcrew.git.sealed import NEUTRAL, Where, git
 
 MARKER = "nightcrew"
 """The file in a slot's `.git` that says whose it is, as a digest: no name of a run, seat or agent is in a workspace."""
@@ -198,6 +198,14 @@ def build_git(git_dir: Path, record: Record) -> None:
         shutil.copy2(index, new / "index")
     remove(git_dir)
     new.rename(git_dir)
+
+
+def give(repo: Repo, ws: Workspace, commit: str) -> None:
+    """Have the workspace hold `commit` of the person's repository: borrowed it does already; of a shallow source the objects are copied."""
+    if (ws.git_dir / "objects/info/alternates").exists():
+        return
+    options = ("-q", "--no-tags", "--no-write-fetch-head", "--update-shallow", "--no-auto-gc")
+    git(ws, "fetch", *options, str(repo.git_dir), commit)
 
 
 def remove(path: Path) -> None:

@@ -6,7 +6,7 @@ from nightcrew.git import snapshot
 from nightcrew.git.collect import commit_index, in_progress, is_ancestor, put_branch, sound
 from nightcrew.git.repo import Repo, Target, pin, tip
 from nightcrew.git.sealed import NEUTRAL, GitError, dated, git, run
-from nightcrew.git.slots import Workspace
+from nightcrew.git.slots import Workspace, give
 from nightcrew.git.snapshot import survey
 
 MERGING = (
@@ -44,10 +44,13 @@ def sync(repo: Repo, ws: Workspace, run_id: str, base: str, head: str, target: T
     """
     found = tip(repo, target)
     record, _ = sound(repo, ws)
+    if found.commit == base:
+        return Synced("same", base, head, _tree(ws, head), note=found.note)
     now, tree = head_of(ws)
-    if found.commit == base or (now == head and is_ancestor(repo, found.commit, head)):
-        return Synced("same", found.commit, head, _tree(ws, head), note=found.note)
+    if now == head and is_ancestor(repo, found.commit, head):
+        return Synced("same", found.commit, head, tree, note=found.note)
     pin(repo, run_id, f"pins/{found.commit[:12]}", found.commit)
+    give(repo, ws, found.commit)
     if in_progress(ws) and _onto(ws) == found.commit:
         return _conflict(ws, found.commit, head, "")
     if now not in {head, ""} and not in_progress(ws) and is_ancestor(ws, found.commit, now):
@@ -84,8 +87,8 @@ def _committer(at: float) -> dict[str, str]:
 
 def head_of(ws: Workspace) -> tuple[str, str]:
     """HEAD's commit and tree; both empty where there is no commit."""
-    head = git(ws, "rev-parse", "--verify", "-q", "HEAD", ok=(0, 1))
-    return (head, _tree(ws, head)) if head else ("", "")
+    head, _, tree = git(ws, "log", "-1", "--format=%H %T", "HEAD", "--", ok=(0, 128)).partition(" ")
+    return head, tree
 
 
 def _tree(place: Repo | Workspace, commit: str) -> str:
@@ -152,7 +155,10 @@ def resume_rebase(repo: Repo, ws: Workspace, run_id: str, tip_commit: str, head:
 
 
 def undo_rebase(repo: Repo, ws: Workspace, run_id: str, head: str) -> Synced:
-    """Give up a rebase: what is in the workspace is rescued, the branch is at `head` again, nothing is in progress."""
+    """Give up a rebase: what is in the workspace is rescued, the branch is at `head` again, nothing is in progress.
+
+    The answer's `tip` is the commit that the workspace was leased at.
+    """
     record, _ = sound(repo, ws)
     now, _ = head_of(ws)
     if now != head or in_progress(ws) or survey(ws).dirty:
@@ -160,7 +166,7 @@ def undo_rebase(repo: Repo, ws: Workspace, run_id: str, head: str) -> Synced:
         put_branch(ws, record, head)
         git(ws, "reset", "--hard", "-q", head)
         git(ws, "clean", "-ffdq")
-    return Synced("undone", "", head, _tree(ws, head))
+    return Synced("undone", record.start, head, _tree(ws, head))
 
 
 def _step(ws: Workspace) -> str:

@@ -20,6 +20,7 @@ from nightcrew.git.slots import (
     Workspace,
     WorkspaceLost,
     build_git,
+    give,
     lookup,
     owner_record,
     read_record,
@@ -141,7 +142,7 @@ def _new_slot(pool: Pool) -> str:
 
 def _found_again(ws: Workspace, record: Record, start: str, branch: str | None) -> Workspace:
     """A sound workspace as its seat left it; a reader's is good only at `start` itself."""
-    head, tree = _head(ws)
+    head, _, tree = git(ws, "log", "-1", "--format=%H %T", "HEAD", "--", ok=(0, 128)).partition(" ")
     if (branch or "") != record.branch:
         raise WorkspaceLost(ws.slot, "it belongs to another branch of its seat")
     if branch is None and head != start:
@@ -149,12 +150,6 @@ def _found_again(ws: Workspace, record: Record, start: str, branch: str | None) 
     if git(ws, "rev-parse", "--verify", "-q", f"{start}^{{commit}}", ok=(0, 1)) != start:
         raise WorkspaceLost(ws.slot, "it lacks the commit it started from")
     return ws._replace(head=head, tree=tree)
-
-
-def _head(ws: Workspace) -> tuple[str, str]:
-    """HEAD's commit and tree; empty where an agent left no commit."""
-    said = git(ws, "rev-parse", "--verify", "-q", "HEAD", ok=(0, 1))
-    return (said, git(ws, "rev-parse", f"{said}^{{tree}}")) if said else ("", "")
 
 
 def _prepare(pool: Pool, record: Record) -> None:
@@ -169,7 +164,7 @@ def _prepare(pool: Pool, record: Record) -> None:
     build_git(ws.git_dir, record)
     if _has_hidden_entries(ws):
         (ws.git_dir / "index").unlink()
-    _copy_objects(repo, ws, record.start)
+    give(repo, ws, record.start)
     git(ws, "reset", "--hard", "-q", record.start)
 
 
@@ -192,14 +187,6 @@ def _has_hidden_entries(ws: Workspace) -> bool:
     return any(line[:1] != "H" for line in said.split("\0") if line)
 
 
-def _copy_objects(repo: Repo, ws: Workspace, start: str) -> None:
-    """Where nothing is borrowed (a shallow source), bring the objects over."""
-    if (ws.git_dir / "objects/info/alternates").exists():
-        return
-    options = ("-q", "--no-tags", "--no-write-fetch-head", "--update-shallow", "--no-auto-gc")
-    git(ws, "fetch", *options, str(repo.git_dir), start)
-
-
 # ── while it is leased ────────────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -216,7 +203,7 @@ def mend(repo: Repo, ws: Workspace) -> Record:
         snapshot.bring_strangers(repo, strange, record.run)
     build_git(ws.git_dir, record)
     remove(strange)
-    _copy_objects(repo, ws, record.start)
+    give(repo, ws, record.start)
     # The index says what the start held, so that only what differs is a change.
     git(ws, "read-tree", record.start)
     return record

@@ -1,0 +1,443 @@
+"""Landing: the one commit, moved forward only, never over somebody's work (laws 6, 7, 8; pipeline: landing)."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from nightcrew.errors import UserError
+from nightcrew.git import landing, workspace
+from nightcrew.git import repo as repos
+from nightcrew.git.landing import Hook, Made
+from nightcrew.git.repo import GitError, Repo, Target
+from nightcrew.git.workspace import Pool, Workspace
+from support.repos import (
+    add_hook,
+    bare_remote,
+    commit,
+    environment,
+    forget,
+    git,
+    make_repo,
+    move_remote,
+    refs,
+    shown,
+    state,
+    write,
+)
+
+RUN = "20260101-000000-a1b2"
+BRANCH = "nightcrew/a1b2/A"
+AT = 1_700_000_000.0
+TARGET = Target("main", "origin")
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> Path:
+    """A repository with a remote."""
+    made = make_repo(tmp_path / "source", {"note.txt": "one\n", "code.py": "print(1)\n"})
+    bare_remote(made, tmp_path / "remote.git")
+    return made
+
+
+@pytest.fixture
+def remote(source: Path) -> Path:
+    """The remote."""
+    return source.parent / "remote.git"
+
+
+@pytest.fixture
+def pool(source: Path, tmp_path: Path) -> Pool:
+    """Its pool."""
+    return Pool(tmp_path / "pool", repos.open_repo(source, environment()))
+
+
+@pytest.fixture
+def repo(pool: Pool) -> Repo:
+    """The repository, opened."""
+    return pool.repo
+
+
+@pytest.fixture
+def ws(source: Path, pool: Pool) -> Workspace:
+    """A workspace with collected work."""
+    made = workspace.lease(pool, RUN, "dev", git(source, "rev-parse", "HEAD"), BRANCH)
+    write(made.path, {"note.txt": "result\n"})
+    landing.collect(pool.repo, made, RUN, "A", made.head, "the work\n", AT)
+    return made
+
+
+def final(repo: Repo, ws: Workspace, at: float = AT) -> Made:
+    """The commit that lands."""
+    tree = git(ws.path, "rev-parse", "HEAD^{tree}")
+    return landing.squash(repo, ws, RUN, ws.head, tree, "Do the task\n\nBecause.", at)
+
+
+# ── the commit ────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_the_commit_is_the_operators_with_exactly_the_tree(source: Path, repo: Repo, ws: Workspace) -> None:
+    """One commit on the tip, the tested tree, the operator's name, our date; the same call gives the same commit, and gc cannot take it."""
+    made = final(repo, ws)
+    said = git(source, "log", "-1", "--format=%P %T %an <%ae> %at %ct|%B", made.commit)
+    tree = git(ws.path, "rev-parse", "HEAD^{tree}")
+    assert said == f"{ws.head} {tree} Tester <tester@localhost> {int(AT)} {int(AT)}|Do the task\n\nBecause."
+    assert final(repo, ws) == made
+    assert refs(source)[f"refs/nightcrew/{RUN}/final"] == made.commit
+
+
+def test_a_tree_that_only_the_workspace_has_is_brought_over(source: Path, repo: Repo, ws: Workspace) -> None:
+    """What a hook changed in the workspace can land though it was never collected."""
+    write(ws.path, {"note.txt": "formatted\n"})
+    git(ws.path, "add", "-A")
+    made = landing.squash(repo, ws, RUN, ws.head, git(ws.path, "write-tree"), "m", AT)
+    assert shown(source, made.commit, "note.txt") == "formatted\n"
+
+
+def test_a_commit_is_signed_when_the_operator_signs(source: Path, ws: Workspace, tmp_path: Path) -> None:
+    """Signing follows the operator's configuration: a signature in the commit, or git's words when the program refuses."""
+    signer = tmp_path / "signer"
+    write(tmp_path, {"signer": '#!/bin/sh\ncat >/dev/null\necho "[GNUPG:] SIG_CREATED " >&2\necho SIGNED-BY-TEST\n'})
+    signer.chmod(0o755)
+    git(source, "config", "commit.gpgsign", "true")
+    git(source, "config", "gpg.program", str(signer))
+    made = final(repos.open_repo(source, environment()), ws)
+    assert "SIGNED-BY-TEST" in git(source, "cat-file", "commit", made.commit)
+    write(tmp_path, {"signer": '#!/bin/sh\necho "no secret key" >&2\nexit 2\n'})
+    with pytest.raises(GitError) as error:
+        final(repos.open_repo(source, environment()), ws)
+    assert "sign" in error.value.err
+
+
+def test_without_an_identity_a_person_is_asked(source: Path, ws: Workspace, tmp_path: Path) -> None:
+    """No name, no commit: one line with the commands."""
+    write(tmp_path, {"none": "[user]\n useConfigOnly = true\n"})
+    with pytest.raises(UserError, match="who you are"):
+        final(repos.open_repo(source, {**environment(), "GIT_CONFIG_GLOBAL": str(tmp_path / "none")}), ws)
+
+
+# ── mode branch ───────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_a_finished_branch_is_left(source: Path, repo: Repo, ws: Workspace) -> None:
+    """Mode `branch` makes the branch and touches nothing else; repeated it is done; later work of the same run moves it."""
+    before = state(source)
+    made = final(repo, ws).commit
+    for _ in range(2):
+        assert landing.land_branch(repo, RUN, BRANCH, made) == ("landed", made, "")
+    assert refs(source, "refs/heads")[f"refs/heads/{BRANCH}"] == made
+    ours, *rest = state(source)
+    assert (ours.pop(f"refs/heads/{BRANCH}"), (ours, *rest)) == (made, before)
+    later = final(repo, ws, AT + 1).commit
+    assert landing.land_branch(repo, RUN, BRANCH, later).state == "landed"
+    assert refs(source, "refs/heads")[f"refs/heads/{BRANCH}"] == later
+
+
+@pytest.mark.parametrize("case", ["not ours", "moved by a person", "checked out", "name taken"])
+def test_a_branch_that_is_somebodys_is_left_alone(source: Path, repo: Repo, ws: Workspace, case: str) -> None:
+    """A branch we did not make, that a person moved, stands on, or whose name cannot be, is not touched (T115)."""
+    made, later = final(repo, ws).commit, final(repo, ws, AT + 1).commit
+    match case:
+        case "not ours":
+            git(source, "branch", BRANCH, "main")
+        case "name taken":
+            git(source, "branch", "nightcrew", "main")
+        case _:
+            landing.land_branch(repo, RUN, BRANCH, made)
+            git(source, "checkout", "-q", BRANCH)
+    if case == "moved by a person":
+        commit(source, {"hand.txt": "by hand\n"})
+    before = state(source)
+    tried = landing.land_branch(repo, RUN, BRANCH, later)
+    assert tried.state == ("dirty" if case == "checked out" else "rejected")
+    assert tried.why
+    assert state(source) == before
+
+
+# ── mode local ────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_a_target_nobody_stands_on_moves(source: Path, repo: Repo, ws: Workspace) -> None:
+    """A dirty checkout on another branch is untouched while the target moves (the first story of the project)."""
+    git(source, "checkout", "-q", "-b", "elsewhere")
+    write(source, {"code.py": "dirty\n", "junk.txt": "junk\n"})
+    made = final(repo, ws).commit
+    _, *before = state(source)
+    for _ in range(2):
+        assert landing.land_local(repo, "main", ws.head, made) == ("landed", made, "")
+    _, *after = state(source)
+    assert after == before
+    assert git(source, "rev-parse", "main") == made
+
+
+def test_a_detached_checkout_is_untouched(source: Path, repo: Repo, ws: Workspace) -> None:
+    """Standing detached on the target's commit is not standing on the target."""
+    git(source, "checkout", "-q", "--detach")
+    assert landing.land_local(repo, "main", ws.head, final(repo, ws).commit).state == "landed"
+    assert (git(source, "rev-parse", "HEAD"), git(source, "status", "--porcelain")) == (ws.head, "")
+
+
+def test_a_clean_checkout_of_the_target_moves_along(source: Path, repo: Repo, ws: Workspace) -> None:
+    """Files follow their branch when nothing is unsaved; untracked files that are not in the way stay; no hook runs."""
+    add_hook(source, "post-merge", "touch ran")
+    add_hook(source, "post-checkout", "touch ran")
+    write(source, {"junk.txt": "junk\n"})
+    made = final(repo, ws).commit
+    for _ in range(2):
+        assert landing.land_local(repo, "main", ws.head, made) == ("landed", made, "")
+    assert (source / "note.txt").read_text() == "result\n"
+    assert git(source, "status", "--porcelain") == "?? junk.txt"
+    assert git(source, "branch", "--show-current") == "main"
+
+
+@pytest.mark.parametrize(
+    "how", ["changed", "staged", "other file", "untracked in the way", "linked worktree", "in a rebase"]
+)
+def test_a_dirty_checkout_of_the_target_stays(source: Path, repo: Repo, ws: Workspace, how: str) -> None:
+    """With anything unsaved on the target nothing moves, and one line says why (rulings 22)."""
+    write(ws.path, {"new.txt": "new\n"})
+    landing.collect(repo, ws, RUN, "A", ws.head, "more\n", AT)
+    made, place = final(repo, ws).commit, source
+    match how:
+        case "changed":
+            write(source, {"note.txt": "mine\n"})
+        case "staged":
+            write(source, {"staged.txt": "mine\n"})
+            git(source, "add", "staged.txt")
+        case "other file":
+            write(source, {"code.py": "mine\n"})
+        case "untracked in the way":
+            write(source, {"new.txt": "mine\n"})
+        case "in a rebase":
+            write(source, {".git/rebase-merge/head-name": "refs/heads/main\n"})
+            git(source, "checkout", "-q", "--detach")
+        case _:
+            place = source.parent / "linked"
+            git(source, "checkout", "-q", "-b", "elsewhere")
+            git(source, "worktree", "add", "-q", str(place), "main")
+            write(place, {"note.txt": "mine\n"})
+    before = {str(p): p.read_bytes() for p in place.rglob("*") if p.is_file() and ".git" not in p.parts}
+    tried = landing.land_local(repo, "main", ws.head, made)
+    assert (tried.state, tried.tip) == ("dirty", ws.head)
+    assert tried.why
+    assert "\n" not in tried.why
+    assert git(source, "rev-parse", "main") == ws.head
+    assert {str(p): p.read_bytes() for p in place.rglob("*") if p.is_file() and ".git" not in p.parts} == before
+
+
+def test_a_target_that_moved_is_told(source: Path, repo: Repo, ws: Workspace) -> None:
+    """Law 7: what was tested on another tip does not land; the new tip is told."""
+    made = final(repo, ws).commit
+    moved = commit(source, {"other.txt": "other\n"})
+    tried = landing.land_local(repo, "main", ws.head, made)
+    assert (tried.state, tried.tip) == ("moved", moved)
+    assert git(source, "rev-parse", "main") == moved
+
+
+def test_landed_and_moved_on_is_landed(source: Path, repo: Repo, ws: Workspace) -> None:
+    """Asked again after somebody committed on top, it is landed all the same."""
+    made = final(repo, ws).commit
+    landing.land_local(repo, "main", ws.head, made)
+    on_top = commit(source, {"other.txt": "other\n"})
+    assert landing.land_local(repo, "main", ws.head, made) == ("landed", on_top, "")
+
+
+# ── mode push ─────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_a_push_moves_the_remote_and_nothing_here(source: Path, remote: Path, repo: Repo, ws: Workspace) -> None:
+    """Pushed once, pushed again, or found under somebody's later commit: landed; the local branch and checkout stay."""
+    add_hook(source, "pre-push", "touch ran; exit 1")
+    made = final(repo, ws).commit
+    before = git(source, "rev-parse", "main"), git(source, "status", "--porcelain")
+    for _ in range(2):
+        assert landing.push(repo, TARGET, ws.head, made) == ("landed", made, "")
+    assert git(remote, "rev-parse", "main") == made
+    on_top = move_remote(remote, {"other.txt": "other\n"})
+    assert landing.push(repo, TARGET, ws.head, made) == ("landed", on_top, "")
+    assert git(remote, "rev-parse", "main") == on_top
+    assert (git(source, "rev-parse", "main"), git(source, "status", "--porcelain")) == before
+
+
+def test_a_push_that_lost_the_race_is_told(remote: Path, repo: Repo, ws: Workspace) -> None:
+    """Somebody was faster: nothing is forced, the new tip comes back."""
+    made = final(repo, ws).commit
+    moved = move_remote(remote, {"other.txt": "other\n"})
+    tried = landing.push(repo, TARGET, ws.head, made)
+    assert (tried.state, tried.tip) == ("moved", moved)
+    assert git(remote, "rev-parse", "main") == moved
+
+
+def test_a_target_set_back_is_not_pushed_over(source: Path, remote: Path, repo: Repo, ws: Workspace) -> None:
+    """A remote set back to an older commit would take a plain push; ours expects the tip that was tested."""
+    tip = commit(source, {"second.txt": "2\n"})
+    git(source, "push", "-q", "origin", "main")
+    made = landing.squash(repo, ws, RUN, tip, git(ws.path, "rev-parse", "HEAD^{tree}"), "m", AT).commit
+    git(remote, "update-ref", "refs/heads/main", ws.head)
+    tried = landing.push(repo, TARGET, tip, made)
+    assert (tried.state, tried.tip) == ("moved", ws.head)
+    assert git(remote, "rev-parse", "main") == ws.head
+
+
+def test_a_push_that_the_remotes_hook_refuses_is_told_with_its_words(remote: Path, repo: Repo, ws: Workspace) -> None:
+    """A hook of the remote says no: its words, and nothing moved."""
+    hook = remote / "hooks/pre-receive"
+    write(remote, {"hooks/pre-receive": "#!/bin/sh\necho 'main is frozen until Monday' >&2\nexit 1\n"})
+    hook.chmod(0o755)
+    tried = landing.push(repo, TARGET, ws.head, final(repo, ws).commit)
+    assert (tried.state, tried.tip) == ("rejected", ws.head)
+    assert "main is frozen until Monday" in tried.why
+
+
+def test_a_remote_that_is_gone_is_unreachable(remote: Path, repo: Repo, ws: Workspace) -> None:
+    """No answer is not a refusal."""
+    forget(remote)
+    tried = landing.push(repo, TARGET, ws.head, final(repo, ws).commit)
+    assert tried.state == "unreachable"
+    assert tried.why
+    assert landing.push_dry(repo, TARGET, ws.head)
+
+
+def test_a_dry_push_moves_nothing(remote: Path, repo: Repo, ws: Workspace) -> None:
+    """Preflight can tell that a push would work, without one."""
+    assert landing.push_dry(repo, TARGET, final(repo, ws).commit) == ""
+    assert git(remote, "rev-parse", "main") == ws.head
+
+
+HOLD = """
+import os, sys
+from pathlib import Path
+from nightcrew.git import landing, repo
+
+path, root, count = sys.argv[1:]
+found = repo.open_repo(Path(path), os.environ)
+for _ in range(50):
+    with landing.target_lock(Path(root), found, "feature/x"):
+        file = Path(count)
+        file.write_text(str(int(file.read_text()) + 1))
+"""
+
+
+def test_one_lander_at_a_time(source: Path, tmp_path: Path) -> None:
+    """The lock of a target branch lets one process in at a time (law 6)."""
+    count = tmp_path / "count"
+    count.write_text("0")
+    argv = [sys.executable, "-c", HOLD, str(source), str(tmp_path / "home"), str(count)]
+    jobs = [subprocess.Popen(argv) for _ in range(4)]
+    assert [job.wait(60) for job in jobs] == [0, 0, 0, 0]
+    assert count.read_text() == "200"
+
+
+# ── proof and leftovers ───────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_landed_is_proven(remote: Path, repo: Repo, ws: Workspace) -> None:
+    """An ancestor or the same patch by somebody else is landed; anything else is not."""
+    made = final(repo, ws).commit
+    assert not landing.landed(repo, TARGET, made)
+    move_remote(remote, {"other.txt": "other\n"})
+    assert not landing.landed(repo, TARGET, made)
+    move_remote(remote, {"note.txt": "result\n"}, "cherry-picked by a person")
+    move_remote(remote, {"note.txt": "result, and better\n"})
+    assert landing.landed(repo, TARGET, made)
+
+
+def test_a_run_that_landed_leaves_only_rescue_refs(source: Path, repo: Repo, pool: Pool, ws: Workspace) -> None:
+    """What is reachable from a branch, or is in a commit that is, goes; what is nowhere else stays and is listed; rescued work stays."""
+    made = final(repo, ws).commit
+    write(ws.path, {"left.txt": "left\n"})
+    saved = workspace.release(pool, ws)
+    other = workspace.lease(pool, RUN, "dev2", ws.head, "nightcrew/a1b2/B")
+    write(other.path, {"note.txt": "the losing candidate\n"})
+    loser = landing.collect(repo, other, RUN, "B", other.head, "m\n", AT).head
+    landing.land_local(repo, "main", ws.head, made)
+    assert landing.drop_run(repo, RUN) == (f"refs/nightcrew/{RUN}/B",)
+    assert landing.drop_run(repo, RUN) == (f"refs/nightcrew/{RUN}/B",)
+    assert saved is not None
+    assert refs(source, "refs/nightcrew") == {f"refs/nightcrew/{RUN}/B": loser, saved.ref: saved.commit}
+
+
+# ── hooks ─────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_hooks_are_found_and_never_run_by_us(source: Path, ws: Workspace) -> None:
+    """The active hooks are told in git's order; samples and files that cannot be executed are none; no verb of ours runs one."""
+    add_hook(source, "commit-msg", "exit 1")
+    add_hook(source, "pre-commit", "exit 1")
+    add_hook(source, "pre-push", "exit 1").chmod(0o644)
+    repo = repos.open_repo(source, environment())
+    folder = source / ".git/hooks"
+    assert landing.hooks(repo, ws.head) == [
+        Hook("pre-commit", str(folder / "pre-commit"), in_tree=False),
+        Hook("commit-msg", str(folder / "commit-msg"), in_tree=False),
+    ]
+    made = final(repo, ws).commit
+    assert landing.land_local(repo, "main", ws.head, made).state == "landed"
+
+
+@pytest.mark.parametrize("path", [".husky/", "{source}/.husky"])
+def test_hooks_in_the_tree_are_those_of_the_base(source: Path, path: str) -> None:
+    """With `core.hooksPath` inside the tree the base commit says which hooks there are, not a dirty checkout (rulings 18)."""
+    write(source, {".husky/pre-commit": "#!/bin/sh\n", ".husky/commit-msg": "no\n"})
+    (source / ".husky/pre-commit").chmod(0o755)
+    base = commit(source, {})
+    write(source, {".husky/pre-push": "#!/bin/sh\n"})
+    (source / ".husky/pre-push").chmod(0o755)
+    git(source, "config", "core.hooksPath", path.format(source=source))
+    repo = repos.open_repo(source, environment())
+    assert landing.hooks(repo, base) == [Hook("pre-commit", ".husky/pre-commit", in_tree=True)]
+
+
+def test_a_hook_sees_the_commit_about_to_be_made(source: Path, repo: Repo, ws: Workspace) -> None:
+    """Staged on the tip with exactly the tree; what a hook changes is a new tree and is collected on our branch; a repeat is the same."""
+    head, tree = git(ws.path, "rev-parse", "HEAD"), git(ws.path, "rev-parse", "HEAD^{tree}")
+    for _ in range(2):
+        landing.stage_for_hooks(repo, ws, ws.head, tree)
+        assert git(ws.path, "rev-parse", "HEAD") == ws.head
+        assert git(ws.path, "status", "--porcelain") == "M  note.txt"
+    assert landing.after_hooks(ws) == tree
+    assert git(ws.path, "status", "--porcelain", "--branch") == f"## {BRANCH}"
+    assert git(ws.path, "rev-parse", "HEAD") == head
+    landing.stage_for_hooks(repo, ws, ws.head, tree)
+    write(ws.path, {"note.txt": "formatted\n", "untracked.txt": "left\n"})
+    changed = landing.after_hooks(ws)
+    assert changed != tree
+    (ws.path / "untracked.txt").unlink()
+    found = landing.collect(repo, ws, RUN, "A", ws.head, "hooks\n", AT)
+    assert found.tree == changed
+    assert shown(source, found.head, "note.txt") == "formatted\n"
+
+
+def test_staging_overwrites_nothing_unsaved(repo: Repo, ws: Workspace) -> None:
+    """Files that are not committed are not given up for a hook."""
+    tree = git(ws.path, "rev-parse", f"{ws.head}^{{tree}}")
+    write(ws.path, {"note.txt": "unsaved\n"})
+    with pytest.raises(GitError):
+        landing.stage_for_hooks(repo, ws, ws.head, tree)
+    assert (ws.path / "note.txt").read_text() == "unsaved\n"
+
+
+def test_few_processes_for_a_whole_run(tmp_path: Path) -> None:
+    """A solo run in mode `branch` makes at most twenty-five git calls of ours (figures, section 6)."""
+    source = make_repo(tmp_path / "source")
+    real = git(source, "--exec-path")
+    count, shim = tmp_path / "count", tmp_path / "bin/git"
+    write(tmp_path, {"bin/git": f'#!/bin/sh\necho "$*" >> "{count}"\nexec "{real}/git" "$@"\n'})
+    shim.chmod(0o755)
+    env = {**environment(), "PATH": f"{shim.parent}:{os.environ['PATH']}"}
+    pool = Pool(tmp_path / "pool", repos.open_repo(source, env))
+    repo, target = pool.repo, repos.target(pool.repo)
+    base = repos.tip(repo, target).commit
+    ws = workspace.lease(pool, RUN, "dev", base, BRANCH)
+    write(ws.path, {"note.txt": "result\n"})
+    found = landing.collect(repo, ws, RUN, "A", base, "m\n", AT)
+    assert landing.sync(repo, ws, RUN, base, found.head, target, AT).state == "same"
+    made = landing.squash(repo, ws, RUN, base, found.tree, "m", AT)
+    assert landing.land_branch(repo, RUN, BRANCH, made.commit).state == "landed"
+    workspace.release(pool, ws)
+    landing.drop_run(repo, RUN)
+    calls = count.read_text().splitlines()
+    said = [" ".join(word for word in call.split() if not word.startswith("--")) for call in calls]
+    assert 0 < len(calls) <= 25, "\n".join(said)
