@@ -328,12 +328,11 @@ class Sim:
             assert self.state == self.twin, "a replay gives the same state"
             laws.at_a_fact(before, event, self.state)
             laws.in_a_state(self.state)
-            assert self.state.spend.turns == self.billed(entry), "every turn that ended is paid once"
+            assert self.state.spend.turns == self.billed(before, event), "every turn that ended is paid once"
 
-    def billed(self, entry: Entry) -> int:
-        """How many turns ended so far, counting each key once; `entry` is the newest fact."""
-        event = entry.event
-        if isinstance(event, AgentCooling) and event.key not in self.paid:
+    def billed(self, before: RunState, event: Event) -> int:
+        """How many turns ended so far, counting each key once; `event` is the newest fact."""
+        if isinstance(event, AgentCooling) and event.key in before.open:
             self.cooled.add(event.key)
         if isinstance(event, TurnEnded) and "/StartTurn/" in event.key and event.key in self.keys - self.cooled:
             self.paid.add(event.key)
