@@ -1,0 +1,15 @@
+"""The command line: a face over `app`, with no power of its own. One module a verb; the table of verbs is `verbs`."""
+
+import sys
+
+
+def main() -> int:
+    """The console entry; gives the exit code (0 done, 1 blocked or failed, 2 a mistake, 3 waiting, 70 our bug, 130 Ctrl-C)."""
+    if sys.argv[1:] == ["--version"]:
+        from nightcrew import __version__  # noqa: PLC0415 - asked for by scripts in loops: nothing else is loaded
+
+        sys.stdout.write(f"nightcrew {__version__}\n")
+        return 0
+    from nightcrew.cli.verbs import run  # noqa: PLC0415 - see above
+
+    return run(sys.argv[1:])

@@ -1,0 +1,27 @@
+"""`list`: the newest runs and where they stand."""
+
+import time
+from pathlib import Path
+
+import click
+
+from nightcrew.app.views_list import ALL, rows
+from nightcrew.cli.output import as_json, environment, json_option, lines
+
+NEWEST = 20
+
+
+@click.command("list")
+@click.option("--all", "all_", is_flag=True, help=f"every run, not only the newest {NEWEST}")
+@json_option
+def verb(*, all_: bool, json_: bool) -> None:
+    """The newest runs and where they stand."""
+    found = rows(environment(), ALL if all_ else NEWEST)
+    if json_:
+        as_json([row._asdict() for row in found])
+        return
+    if not found:
+        lines(['no runs yet; start one: nightcrew run "…"'])
+    for row in found:
+        began = time.strftime("%Y-%m-%d %H:%M", time.localtime(row.created_at))
+        lines([f"{row.short}  {began}  {Path(row.repo).name:<14}  {row.title[:60]}", f"      {row.headline}"])

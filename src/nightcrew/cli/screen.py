@@ -1,0 +1,79 @@
+"""A run on the screen while it goes on: a live panel at a terminal, plain lines elsewhere, nothing for `--json`."""
+
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import click
+
+from nightcrew.app.views import span
+from nightcrew.app.views_live import Entry, Place, RunState, activity, changes, panel
+from nightcrew.cli.output import environment
+
+Show = Callable[[RunState, Entry], None]
+"""Told of every new fact with the state it made."""
+
+
+@contextmanager
+def screen(*, silent: bool) -> Iterator[Show]:
+    """What to call with each fact while the block lasts."""
+    if silent:
+        yield lambda _state, _entry: None
+    elif sys.stdout.isatty():
+        with _live() as show:
+            yield show
+    else:
+        yield _lines(click.echo)
+
+
+def _lines(say: Callable[[str], Any]) -> Show:
+    before: RunState | None = None
+
+    def show(state: RunState, entry: Entry) -> None:
+        nonlocal before
+        clock = time.strftime("%H:%M:%S", time.localtime(entry.at))
+        for text in changes(before, state, entry):
+            say(f"{clock} {text}")
+        before = state
+
+    return show
+
+
+@contextmanager
+def _live() -> Iterator[Show]:
+    """Lines scroll by above a panel that is drawn anew every second, so that elapsed times move."""
+    from rich.live import Live  # noqa: PLC0415 - heavy; only a terminal needs it
+    from rich.text import Text  # noqa: PLC0415 - as above
+
+    now: RunState | None = None
+
+    def drawn() -> Text:
+        return Text("" if now is None else "\n".join(_panel(now)), no_wrap=True, overflow="ellipsis")
+
+    with Live(get_renderable=drawn, refresh_per_second=1, transient=True) as live:
+        lines = _lines(lambda text: live.console.print(Text(text)))
+
+        def show(state: RunState, entry: Entry) -> None:
+            nonlocal now
+            now = state
+            lines(state, entry)
+            live.refresh()
+
+        yield show
+
+
+def _panel(state: RunState) -> list[str]:
+    shown, now = panel(state), time.time()
+    return [
+        f"── {shown.title}",
+        " · ".join(filter(None, (shown.stands, shown.rounds, shown.spend))),
+        *(_place(place, now) for place in shown.places),
+        *([f"next: {shown.next}"] if shown.next else []),
+    ]
+
+
+def _place(place: Place, now: float) -> str:
+    since = "queued" if place.queued else span(now - place.since_at)
+    return f"  {place.seat:<12} {place.who:<14} {since:>7}  {activity(place, environment())}".rstrip()

@@ -1,0 +1,18 @@
+"""`trust`: let this repository's settings execute what they name."""
+
+from pathlib import Path
+
+import click
+
+from nightcrew.app import upkeep
+from nightcrew.cli.output import environment, lines
+
+
+@click.command("trust")
+@click.option("--show", is_flag=True, help="Only say what would be executed.")
+def verb(*, show: bool) -> None:
+    """Trust what this repository's nightcrew.toml executes, as it is now; a change is asked about again."""
+    named = (upkeep.executes if show else upkeep.trust_here)(Path.cwd(), environment())
+    lines(named or ["nothing in this repository's settings is executed"])
+    if named and not show:
+        lines(["trusted"])

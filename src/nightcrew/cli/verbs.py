@@ -1,0 +1,140 @@
+"""The table of verbs and the boundary of errors. `--help` and completion read the table and load no verb (decision 0014)."""
+
+import os
+import sys
+from collections.abc import Sequence
+from importlib import import_module
+from io import TextIOWrapper
+from typing import NamedTuple
+
+import click
+from click.shell_completion import CompletionItem
+
+from nightcrew import __version__
+from nightcrew.errors import UserError
+
+INTERRUPTED = 130
+MISTAKE = 2
+
+
+class Verb(NamedTuple):
+    """Where a verb lives, and its one line of help."""
+
+    module: str
+    help: str
+
+
+TABLE = {
+    "run": Verb("run", "hand off a task and see it through"),
+    "resume": Verb("resume", "let a run go on, from wherever it was"),
+    "list": Verb("list_runs", "the newest runs and where they stand"),
+    "show": Verb("show", "the whole story of a run"),
+    "watch": Verb("watch", "follow a run as it goes on"),
+    "logs": Verb("logs", "what agents and commands of a run printed"),
+    "park": Verb("park", "stop a run at the next safe point"),
+    "cancel": Verb("cancel", "end a run; its work is rescued"),
+    "answer": Verb("answer", "answer a run's question"),
+    "diff": Verb("diff", "the work of a run as a patch"),
+    "clean": Verb("clean", "clear away what is proven landed or rescued"),
+    "agents": Verb("agents", "who could work here, and who cools down"),
+    "doctor": Verb("doctor", "what a run here would stand on, and every setting"),
+    "init": Verb("init", "write a first nightcrew.toml"),
+    "trust": Verb("trust", "let this repository's settings execute what they name"),
+    "replay": Verb("replay", "a run as it stood at an earlier fact"),
+    "completion": Verb("completion", "a script that completes words in your shell"),
+}
+
+
+class Verbs(click.Group):
+    """click's group, over the table."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """The verbs in the order of the table."""
+        del ctx
+        return list(TABLE)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """The verb, loaded now."""
+        del ctx
+        if cmd_name not in TABLE:
+            return None
+        command: click.Command = import_module(f"nightcrew.cli.{TABLE[cmd_name].module}").verb
+        return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """The verb of a command line; one that does not exist is a mistake with the nearest that does."""
+        if args[0] not in TABLE and not ctx.resilient_parsing:
+            raise unknown(args[0])
+        return super().resolve_command(ctx, args)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """The table as help."""
+        del ctx
+        with formatter.section("Verbs"):
+            formatter.write_dl([(name, verb.help) for name, verb in TABLE.items()])
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        """Verbs that begin so, without loading any; then options."""
+        verbs = [CompletionItem(name, help=verb.help) for name, verb in TABLE.items() if name.startswith(incomplete)]
+        return [*verbs, *click.Command.shell_complete(self, ctx, incomplete)]
+
+
+@click.group(cls=Verbs, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, prog_name="nightcrew", message="%(prog)s %(version)s")
+def nightcrew() -> None:
+    """Hand off a coding task in the evening; find it landed in the morning, or find out exactly why not."""
+
+
+def unknown(word: str) -> UserError:
+    """The mistake of a verb that does not exist."""
+    from difflib import get_close_matches  # noqa: PLC0415 - only a mistake pays for it
+
+    near = get_close_matches(word, TABLE, 1, 0.6)
+    if near:
+        return UserError(f"there is no verb '{word}'", f"did you mean: nightcrew {near[0]}")
+    return UserError(f"there is no verb '{word}'", 'nightcrew --help lists them; for a task: nightcrew run "…"')
+
+
+def run(argv: Sequence[str]) -> int:
+    """One command line from words to exit code. A person's mistake is one line; a bug is one line and a file."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")  # a terminal that cannot show a letter shows its number
+    try:
+        code = nightcrew.main(args=list(argv), prog_name="nightcrew", standalone_mode=False)
+        sys.stdout.flush()
+    except UserError as error:
+        return _said(str(error), MISTAKE)
+    except click.ClickException as error:
+        return _said(_mistyped(error), MISTAKE)
+    except (click.Abort, KeyboardInterrupt):
+        return INTERRUPTED
+    except BrokenPipeError:
+        # Whoever read our output left. What is still buffered must not fail once more when Python closes the stream.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
+    except Exception as error:  # noqa: BLE001 - the one boundary of this face
+        return _failed(error)
+    return code if isinstance(code, int) else 0
+
+
+def _failed(error: Exception) -> int:
+    from nightcrew.app.views_faults import fault  # noqa: PLC0415 - only a failure pays for it
+
+    told = fault(error, os.environ)
+    return _said(told.text, told.exit_code)
+
+
+def _mistyped(error: click.ClickException) -> str:
+    context = getattr(error, "ctx", None)
+    hint = (
+        f" (nightcrew {context.info_name} --help)" if context is not None and context.parent else " (nightcrew --help)"
+    )
+    return " ".join(error.format_message().split()) + hint
+
+
+def _said(text: str, code: int) -> int:
+    click.echo(f"nightcrew: {text}", err=True)
+    return code

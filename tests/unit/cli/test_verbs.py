@@ -1,0 +1,160 @@
+"""The table of verbs, what a command line loads, and the boundary of errors."""
+
+import signal
+import stat
+import subprocess
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+
+from nightcrew.cli.verbs import TABLE, unknown
+from nightcrew.core.events import Noted
+from nightcrew.core.ids import RunId
+from nightcrew.journal.store import Journal
+from unit.app.worlds import RUN, World, started, written
+from unit.cli.faces import argv, environment, loaded, nightcrew
+
+
+def test_help_reads_the_table_and_loads_no_verb(tmp_path: Path) -> None:
+    """`--help` lists every verb with its line, and loads no verb, no engine, no codec, no rich (decision 0014)."""
+    said = nightcrew(tmp_path, "--help")
+    assert said.code == 0
+    for name, verb in TABLE.items():
+        assert f"{name} " in said.out
+        assert verb.help in " ".join(said.out.split())
+    heavy = {
+        "asyncio",
+        "rich",
+        "msgspec",
+        "sqlite3",
+        "subprocess",
+        *(f"nightcrew.cli.{v.module}" for v in TABLE.values()),
+    }
+    assert loaded(tmp_path, "--help") & heavy == set()
+
+
+def test_version_loads_nothing(tmp_path: Path) -> None:
+    """`--version` answers without even loading click."""
+    assert nightcrew(tmp_path, "--version").out.startswith("nightcrew 0.")
+    assert loaded(tmp_path, "--version") & {"click", "msgspec", "asyncio"} == set()
+
+
+@pytest.mark.parametrize("words", [("list",), ("show",), ("show", "--recovery"), ("replay",), ("watch",), ("logs",)])
+def test_verbs_that_read_load_neither_asyncio_nor_rich_nor_an_adapter(tmp_path: Path, words: tuple[str, ...]) -> None:
+    """Reading verbs start at once (decision 0014)."""
+    written(World(started("local")).play(), tmp_path)
+    seen = loaded(tmp_path, *words)
+    assert {
+        name for name in seen if name.startswith(("asyncio", "rich", "nightcrew.agents", "nightcrew.engine"))
+    } == set()
+
+
+@pytest.mark.parametrize("name", TABLE)
+def test_every_verb_of_the_table_is_there(name: str) -> None:
+    """The table and the modules agree: each verb has its name, a help of its own, and one for each option."""
+    verb = import_module(f"nightcrew.cli.{TABLE[name].module}").verb
+    assert verb.name == name
+    assert verb.help
+    assert [p.name for p in verb.params if p.param_type_name == "option" and not getattr(p, "help", "")] == []
+
+
+@pytest.mark.parametrize(
+    ("typed", "meant"), [("lst", "list"), ("Show", "show"), ("resum", "resume"), ("cancle", "cancel")]
+)
+def test_a_near_miss_is_told_the_verb(typed: str, meant: str) -> None:
+    """A mistyped verb is answered with the nearest one."""
+    assert unknown(typed).hint == f"did you mean: nightcrew {meant}"
+
+
+def test_a_task_without_run_is_told_how_to_say_it(tmp_path: Path) -> None:
+    """Words that are no verb are a mistake in one line, with exit 2."""
+    said = nightcrew(tmp_path, "mend the clock")
+    assert (said.code, said.out) == (2, "")
+    assert (
+        said.err
+        == "nightcrew: there is no verb 'mend the clock' (nightcrew --help lists them; for a task: nightcrew run \"…\")\n"
+    )
+
+
+@pytest.mark.parametrize(
+    "words", [("list", "--nope"), ("replay", "--at", "x"), ("cancel",), ("show", "nobody"), ("show",)]
+)
+def test_a_persons_mistake_is_one_line_and_exit_2(tmp_path: Path, words: tuple[str, ...]) -> None:
+    """Wrong options, missing words and unknown runs end with 2 and one line that says what to do; never with a traceback."""
+    if words != ("show",):
+        written(World().play(), tmp_path)
+    said = nightcrew(tmp_path, *words)
+    assert (said.code, said.out) == (2, "")
+    assert said.err.startswith("nightcrew: ")
+    assert said.err.count("\n") == 1
+    assert "(" in said.err
+
+
+def test_a_bug_is_one_line_and_its_traceback_a_private_file(tmp_path: Path) -> None:
+    """A fault of ours ends with 70; the line says where the traceback is, which only the person can read."""
+    Journal(tmp_path).create(RUN, "repo", "a run without a beginning", 1.0, Noted(text="what?"))
+    said = nightcrew(tmp_path, "show")
+    assert (said.code, said.err.count("\n")) == (70, 1)
+    (kept,) = (tmp_path / "faults").iterdir()
+    assert str(kept) in said.err
+    assert "Traceback" in kept.read_text()
+    assert stat.S_IMODE(kept.stat().st_mode) == 0o600
+
+
+def test_a_journal_that_cannot_be_used_is_one_line_and_exit_1(tmp_path: Path) -> None:
+    """A damaged journal is said in one line with what to do."""
+    written(World().play(), tmp_path).close()
+    for leftover in tmp_path.glob("journal.db-*"):
+        leftover.unlink()
+    (tmp_path / "journal.db").write_bytes(b"no database " * 1000)
+    said = nightcrew(tmp_path, "show")
+    assert (said.code, said.err.count("\n")) == (1, 1)
+    assert "journal.db" in said.err
+
+
+def test_a_reader_that_left_is_no_error(tmp_path: Path) -> None:
+    """`nightcrew list --all | head -1` prints its line and nothing else."""
+    for n in range(300):
+        written(World(started()), tmp_path, RunId(f"20260830-153012-{n:04}"))
+    nightcrew(tmp_path, "list", "--all")
+    process = subprocess.Popen(
+        argv("list", "--all", "--json"), env=environment(tmp_path), stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    )  # fmt: skip
+    assert process.stdout is not None
+    assert process.stderr is not None
+    process.stdout.readline()
+    process.stdout.close()
+    assert process.stderr.read() == b""
+    process.stderr.close()
+    assert process.wait(60) == 1
+
+
+def test_ctrl_c_while_watching_exits_with_130(tmp_path: Path) -> None:
+    """Who stops watching stops nothing else: exit 130, no traceback."""
+    world = World().play(lambda s: s.phase == "Development")
+    journal = written(world, tmp_path)
+    lease = journal.acquire(RUN)
+    process = subprocess.Popen(
+        argv("watch"), env=environment(tmp_path), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    assert process.stdout is not None
+    while "→ Development" not in process.stdout.readline():
+        assert process.poll() is None
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=60)
+    lease.release()
+    assert (process.returncode, err.strip()) == (130, "")
+
+
+def test_completion_is_clicks_own_and_loads_no_verb(tmp_path: Path) -> None:
+    """The shell's script asks nightcrew itself; the answer comes from the table."""
+    assert "_NIGHTCREW_COMPLETE=bash_complete" in nightcrew(tmp_path, "completion", "bash").out
+    env = {
+        **environment(tmp_path),
+        "_NIGHTCREW_COMPLETE": "bash_complete",
+        "COMP_WORDS": "nightcrew re",
+        "COMP_CWORD": "1",
+    }
+    done = subprocess.run(argv(), env=env, capture_output=True, text=True, check=False, timeout=60)
+    assert done.stdout.split() == ["plain,resume", "plain,replay"]
