@@ -148,14 +148,19 @@ def _sandbox(
 ) -> Sandbox:
     home = env.get("HOME", "/")
     seat = ctx.tools.journal.folder(ctx.run) / "seats" / effect.seat
+    login = [shelter.expand(path, home) for path in launch.login_paths]
+    for path in login:
+        # A folder that the program makes at first use; it could not where all around is read-only.
+        if path.suffix != ".json" and not path.exists():
+            path.mkdir(mode=0o700, parents=True)
     return shelter.sandbox(
         ctx.tools,
         ws,
         ctx.folder,
         read_only=effect.read_only,
         network=network,
-        writable=[shelter.expand(path, home) for path in launch.login_paths],
-        seen=[Path(word) for word in launch.argv if word.startswith("/") and Path(word).exists()],
+        writable=login,
+        seen=[path for path in map(Path, launch.argv) if path.is_absolute() and path.exists() and path not in login],
         private=[(seat / str(n), shelter.expand(path, home)) for n, path in enumerate(launch.session_paths)],
     )
 

@@ -1,0 +1,104 @@
+"""The demo: a small project, scripted agents, and the real engine, git, gate and landing on it. No account, no network."""
+
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import tomllib
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from nightcrew.app import control
+from nightcrew.core.events import CommitMade, Entry
+from nightcrew.core.ids import RunId
+from nightcrew.core.state import RunState
+from nightcrew.git.sealed import Checkout, git
+
+SCRIPT = Path(__file__).with_name("demo.toml")
+
+
+class Stage(NamedTuple):
+    """Where the demo plays: a folder of its own with a project, and an environment whose HOME is there too."""
+
+    root: Path
+    project: Path
+    env: dict[str, str]
+    script: Mapping[str, Any]
+
+
+def stage(env: Mapping[str, str]) -> Stage:
+    """Make the project, with one test that fails, in a temporary folder."""
+    root = Path(tempfile.mkdtemp(prefix="nightcrew-demo-"))
+    told = tomllib.loads(SCRIPT.read_text())
+    project, home = root / "stack", root / "home"
+    project.mkdir()
+    home.mkdir()
+    mine = {name: env[name] for name in ("PATH", "LANG", "LC_ALL", "TERM", "LD_LIBRARY_PATH") if name in env}
+    mine |= {"HOME": str(home), "NIGHTCREW_HOME": str(root / "state"), "GIT_CONFIG_NOSYSTEM": "1"}
+    (home / ".gitconfig").write_text("[user]\n\tname = Demo\n\temail = demo@localhost\n[init]\n\tdefaultBranch = main\n")
+    script = root / "script.toml"
+    shutil.copy(SCRIPT, script)
+    for name, text in told["files"].items():
+        filled = text.lstrip("\n").replace("{script}", str(script)).replace("{state}", str(root / "agents"))
+        (project / name).write_text(filled)
+    place = Checkout(project, mine)
+    git(place, "init", "-q", "-b", "main")
+    _commit(Stage(root, project, mine, told), "A stack")
+    return Stage(root, project, mine, told)
+
+
+def start(where: Stage) -> RunId:
+    """Hand the task off."""
+    return control.start(control.StartAsk(where.project, text=where.script["task"].strip(), trust=True), where.env)
+
+
+def meddling(where: Stage, show: Callable[[RunState, Entry], None]) -> Callable[[RunState, Entry], None]:
+    """`show`, and once, when the commit that shall land is made, somebody else's commit on main."""
+
+    def told(state: RunState, entry: Entry) -> None:
+        show(state, entry)
+        if isinstance(entry.event, CommitMade) and not (where.root / "moved").exists():
+            (where.root / "moved").touch()
+            _colleague(where)
+
+    return told
+
+
+def crash(where: Stage, run: RunId) -> int:
+    """Drive the run in another process and end that with kill -9 while the first implementer works; its exit status."""
+    code = (
+        "import sys\n"
+        "from nightcrew.app import control\n"
+        "def show(state, entry):\n"
+        "    if type(entry.event).__name__ == 'EffectBegun' and 'implement' in entry.event.key:\n"
+        "        print('now', flush=True)\n"
+        "        sys.stdin.read()\n"
+        f"control.drive({run!r}, {where.env!r}, on_entry=show)\n"
+    )
+    with subprocess.Popen((sys.executable, "-c", code), stdin=subprocess.PIPE, stdout=subprocess.PIPE) as child:
+        assert child.stdout is not None
+        child.stdout.readline()
+        child.send_signal(signal.SIGKILL)
+    return child.returncode
+
+
+def history(where: Stage) -> Iterator[str]:
+    """What is on main now, as a graph."""
+    yield from git(Checkout(where.project, where.env), "log", "--graph", "--oneline", "--decorate", "main").splitlines()
+
+
+def _colleague(where: Stage) -> None:
+    told = where.script["colleague"]
+    path = where.project / told["file"]
+    path.write_text(path.read_text().replace(told["old"], told["new"]))
+    _commit(where, told["message"])
+
+
+def _commit(where: Stage, message: str) -> None:
+    place = Checkout(where.project, where.env)
+    git(place, "add", "-A")
+    git(place, "-c", "user.name=Demo", "-c", "user.email=demo@localhost", "commit", "-q", "-m", message)
+
+
