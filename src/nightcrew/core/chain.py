@@ -30,6 +30,8 @@ COLD = frozenset({Class.SessionNotFound, Class.SessionInUse, Class.ContextTooLon
 ROSTER_NODES = frozenset({"implement", "judge", "review"})
 """Nodes whose walk stops when two neighbours fail alike: a fault of the prompt must not burn the roster."""
 LOST_IN_A_ROW = 3
+REASKS = 2
+"""How often one agent is asked again for an answer in the right shape."""
 _REASK = "Your last answer did not end with a JSON object of the asked shape. Give it now, from what you know already."
 
 
@@ -48,6 +50,8 @@ class Wish(NamedTuple):
     """The JSON shape a structured answer must have."""
     label: Label = Label("")
     read_only: bool = False
+    lenient: bool = False
+    """Whether an answer counts without its shape, once two more were asked for; the files decide anyway."""
     before: tuple[AgentId, ...] = ()
     """The chain's entries before the sticky start, which this call does not ask."""
 
@@ -77,7 +81,7 @@ def output_advances(outcome: Outcome, tries: int, again: int, cold: int, retries
     if outcome.kind in PASSING:
         return tries >= retries
     if outcome.kind is Class.InvalidOutput and outcome.answer is not None:
-        return again >= 2
+        return again >= REASKS
     if outcome.kind in ONCE_MORE:
         return again >= 1
     if outcome.kind in COLD:
@@ -195,7 +199,7 @@ def _seated(state: RunState, effect: StartTurn, outcome: Outcome) -> RunState:
 
 def _ended(state: RunState, wish: Wish, call: Call, outcome: Outcome) -> tuple[RunState, Verdict]:
     agent, seat = call.entries[call.at]
-    if outcome.kind is Class.Ok and wish.shape and outcome.report is None:
+    if outcome.kind is Class.Ok and wish.shape and outcome.report is None and not _enough(state, wish, call):
         outcome = structs.replace(outcome, kind=Class.InvalidOutput, reason="no answer in the asked shape")
     if outcome.kind is Class.Ok:
         return _close(_owing(state, call), wish), Good(outcome, agent, seat)
@@ -208,6 +212,12 @@ def _ended(state: RunState, wish: Wish, call: Call, outcome: Outcome) -> tuple[R
     if call.at + 1 < len(call.entries) and not alike:
         return _keep(state, structs.replace(call, failed=outcome)), None
     return _exhausted(_owing(state, call), wish, call, outcome)
+
+
+def _enough(state: RunState, wish: Wish, call: Call) -> bool:
+    """Whether an answer without its shape is taken as it is: two more were asked for, or nobody remembers what to repeat."""
+    seat = state.seats.get(call.entries[call.at][1])
+    return wish.lenient and (call.reasked >= REASKS or seat is None or not has_session(seat, wish.slot))
 
 
 def _owing(state: RunState, call: Call) -> RunState:

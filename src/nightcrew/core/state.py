@@ -125,7 +125,6 @@ class Reviewing(Struct, frozen=True, omit_defaults=True, kw_only=True):
     granted: int = 0
     open: tuple[Finding, ...] = ()
     fixed: FixReport | None = None
-    reask: int = 0
 
 
 class Validating(Struct, frozen=True, omit_defaults=True, kw_only=True):

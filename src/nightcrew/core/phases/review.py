@@ -253,6 +253,8 @@ def fix_wish(state: RunState, winner: Candidate) -> chain.Wish:
         slot=winner.slot,
         answers=Answers.Edit,
         reads=FIX,
+        shape=FIX_SHAPE,
+        lenient=True,
         label=winner.label,
         brief=lambda memory: _fix_brief(state, winner, memory=memory),
     )
