@@ -122,10 +122,10 @@ def in_progress(ws: Workspace) -> bool:
 
 def _absorb_repositories(repo: Repo, ws: Workspace, run_id: str, seen: Survey) -> Survey:
     """Repositories that a tool made inside the tree become plain folders (git would commit them as empty links); their history is rescued."""
-    nested = [ws.path / path / ".git" for path in seen.untracked if path.endswith("/")]
-    for git_dir in nested:
-        snapshot.bring_strangers(repo, git_dir, run_id)
-        remove(git_dir)
+    nested = snapshot.nested_repositories(ws, seen)
+    for path in nested:
+        snapshot.bring_strangers(repo, path / ".git", run_id)
+        remove(path / ".git")
     return survey(ws) if nested else seen
 
 
@@ -138,7 +138,7 @@ def _absorb_links(repo: Repo, ws: Workspace, run_id: str, start: str) -> bool:
     for path in links:
         snapshot.bring_strangers(repo, ws.path / path / ".git", run_id)
         remove(ws.path / path / ".git")
-        git(ws, "rm", "-q", "--cached", "--", f":(literal){path}")
+        git(ws, "rm", "-q", "-f", "--cached", "--", f":(literal){path}")
         git(ws, "add", "-A", "--", f":(literal){path}")
     return bool(links)
 

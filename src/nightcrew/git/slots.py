@@ -23,7 +23,7 @@ KEPT_SETTINGS = re.compile(
 )
 """The person's settings that decide what files and trees look like; a workspace has these and no others of theirs."""
 
-FILES_OF_TEMPLATE = ("config", "info/exclude", "info/attributes", "objects/info/alternates")
+FILES_OF_TEMPLATE = ("config", "info/exclude", "info/attributes", "objects/info/alternates", "shallow")
 STRANGERS = ("commondir", "config.worktree", "info/grafts", "info/sparse-checkout", "gitdir")
 """What an agent could leave in `.git` to make git see something else; removed before each use."""
 
@@ -127,7 +127,9 @@ def template(repo: Repo, copies: tuple[str, ...] = ()) -> dict[str, str]:
     attributes = repo.git_dir / "info/attributes"
     if attributes.exists():
         files["info/attributes"] = attributes.read_text(errors="surrogateescape")
-    if not is_shallow(repo):
+    if is_shallow(repo):
+        files["shallow"] = (repo.git_dir / "shallow").read_text()
+    else:
         files["objects/info/alternates"] = f"{repo.git_dir}/objects\n"
     return files
 
@@ -263,8 +265,6 @@ def _restore(git_dir: Path, record: Record) -> None:
             path.write_text(wanted, errors="surrogateescape")
     for name in STRANGERS:
         remove(git_dir / name)
-    if "objects/info/alternates" in record.files:
-        (git_dir / "shallow").unlink(missing_ok=True)
     for lock in (*git_dir.glob("*.lock"), *(git_dir / "refs").rglob("*.lock")):
         lock.unlink(missing_ok=True)
 

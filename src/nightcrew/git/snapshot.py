@@ -1,5 +1,6 @@
 """Rescue: every commit and unsaved file of a workspace made reachable from the person's repository, without touching index or files (law 8)."""
 
+import hashlib
 import os
 import shutil
 from collections.abc import Iterable
@@ -7,7 +8,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from nightcrew.git.repo import NOTHING, Repo
-from nightcrew.git.sealed import GitError, git, run
+from nightcrew.git.sealed import Checkout, GitError, git, run
 from nightcrew.git.slots import Workspace, read_record
 from nightcrew.git.submodules import Inner, filled
 
@@ -16,6 +17,9 @@ Files = Workspace | Inner
 
 LARGE = 50 * 1024 * 1024
 """Files above this many bytes are listed, not rescued (rulings 20)."""
+
+BRINGING = ("-q", "--no-tags", "--no-write-fetch-head", "--refmap=", "--no-recurse-submodules", "--no-auto-gc")
+"""A fetch of ours from a folder: it writes the refs it names and nothing else."""
 
 
 class Rescued(NamedTuple):
@@ -86,6 +90,8 @@ def rescue_submodules(repo: Repo, ws: Workspace, run_id: str) -> None:
 def _rescue(repo: Repo, ws: Files, run_id: str, known_commit: str) -> Rescued | None:
     """Rescue one git folder and its files."""
     seen = survey(ws)
+    for path in nested_repositories(ws, seen):
+        bring_strangers(repo, path / ".git", run_id)
     loose = _loose_commits(ws, known_commit)
     tree, large = files_tree(ws, seen) if seen.dirty else ("", ())
     if tree and seen.head and tree == git(ws, "rev-parse", f"{seen.head}^{{tree}}"):
@@ -122,9 +128,30 @@ def files_tree(ws: Files, seen: Survey | None = None, without: Iterable[str] = (
             shutil.copy2(index, scratch)
         env = {"GIT_INDEX_FILE": str(scratch)}
         git(ws, "add", "-A", "--", ".", *(left_out(path) for path in (*large, *without)), env=env)
+        for path in nested_repositories(ws, seen):
+            _add_nested(ws, path, env)
         return git(ws, "write-tree", env=env), large
     finally:
         scratch.unlink(missing_ok=True)
+
+
+def nested_repositories(ws: Files, seen: Survey) -> list[Path]:
+    """Folders in the tree that are repositories of their own and no submodules: a tool made them."""
+    return [ws.path / path for path in seen.untracked if path.endswith("/") and (ws.path / path / ".git").exists()]
+
+
+def _add_nested(ws: Files, path: Path, env: dict[str, str]) -> None:
+    """Put the files of a nested repository into the scratch index, where git alone would put an empty link."""
+    name = os.fspath(path.relative_to(ws.path))
+    own = {"GIT_INDEX_FILE": env["GIT_INDEX_FILE"] + "-nested", "GIT_WORK_TREE": str(path), "GIT_DIR": str(ws.git_dir)}
+    inside = Checkout(path, ws.where.env)
+    try:
+        git(inside, "add", "-A", "--", ".", env=own)
+        tree = git(inside, "write-tree", env=own)
+    finally:
+        Path(own["GIT_INDEX_FILE"]).unlink(missing_ok=True)
+    git(ws, "rm", "-q", "-f", "--cached", "--", f":(literal){name}", env=env)
+    git(ws, "read-tree", f"--prefix={name}/", tree, env=env)
 
 
 def left_out(path: str) -> str:
@@ -186,8 +213,7 @@ def name_rescue(repo: Repo, run_id: str, commit: str, number: int = 1) -> str:
 
 def bring(repo: Repo, ws: Files, *refspecs: str) -> None:
     """Copy commits of a workspace into the person's repository; a plain commit id without a name is only copied."""
-    options = ("-q", "--no-tags", "--no-write-fetch-head", "--refmap=", "--no-recurse-submodules", "--no-auto-gc")
-    git(repo, "fetch", *options, "--update-shallow", str(ws.git_dir), *refspecs)
+    git(repo, "fetch", *BRINGING, "--update-shallow", str(ws.git_dir), *refspecs)
 
 
 def publish(repo: Repo, ws: Workspace, run_id: str, name: str, commit: str) -> None:
@@ -205,8 +231,9 @@ def publish(repo: Repo, ws: Workspace, run_id: str, name: str, commit: str) -> N
 
 
 def bring_strangers(repo: Repo, git_dir: Path, run_id: str) -> None:
-    """Keep the branches of a `.git` that an agent put in place of ours, as far as git can read it."""
-    path = os.fspath(git_dir)
-    number = 1 + len(_rescue_refs(repo, run_id))
-    options = ("-q", "--no-tags", "--no-write-fetch-head", "--refmap=", "--no-recurse-submodules", "--no-auto-gc")
-    run(repo, "fetch", *options, path, f"+refs/*:refs/nightcrew/rescue/{run_id}/strange-{number}/*", ok=(0, 1, 128))
+    """Keep the branches of a `.git` that an agent made, as far as git can read it; the same state has one name."""
+    stranger = Repo(git_dir, None, repo.operator_env)
+    refs = run(stranger, "for-each-ref", "--format=%(objectname) %(refname)", ok=(0, 128)).out
+    if refs:
+        kept = f"refs/nightcrew/rescue/{run_id}/strange-{hashlib.sha256(refs).hexdigest()[:8]}"
+        run(repo, "fetch", *BRINGING, os.fspath(git_dir), f"+refs/*:{kept}/*", ok=(0, 1, 128))

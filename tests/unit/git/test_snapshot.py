@@ -173,3 +173,18 @@ def test_what_was_made_in_a_submodule_is_kept(source: Path, tmp_path: Path) -> N
     kept = refs(source / "lib", "refs/nightcrew/rescue")
     assert git(source / "lib", "for-each-ref", "--contains", made)
     assert [git(source / "lib", "show", f"{name}:new.py") for name in kept] == ["new"]
+
+
+def test_a_repository_made_inside_is_rescued_with_files_and_history(source: Path, pool: Pool, ws: Workspace) -> None:
+    """A nested repository's files are in the rescue commit (not an empty link), and its commits are reachable; twice is once."""
+    make_repo(ws.path / "app", {"main.py": "app\n"})
+    inner = git(ws.path / "app", "rev-parse", "HEAD")
+    write(ws.path / "app", {"new.py": "new\n"})
+    saved = snapshot.rescue(pool.repo, ws, RUN)
+    assert saved is not None
+    names = git(source, "ls-tree", "-r", "--name-only", saved.ref).split()
+    assert names == [".gitignore", "app/main.py", "app/new.py", "note.txt"]
+    assert reachable(source, inner)
+    before = refs(source, "refs/nightcrew/rescue")
+    assert snapshot.rescue(pool.repo, ws, RUN) == saved
+    assert refs(source, "refs/nightcrew/rescue") == before

@@ -9,7 +9,7 @@ from nightcrew.git import repo as repos
 from nightcrew.git.landing import Synced
 from nightcrew.git.repo import Target
 from nightcrew.git.workspace import Pool, Workspace
-from support.repos import bare_remote, commit, environment, git, make_repo, move_remote, shown, write
+from support.repos import bare_remote, commit, environment, git, make_repo, move_remote, shallow_clone, shown, write
 
 RUN = "20260101-000000-a1b2"
 BRANCH = "nightcrew/a1b2/A"
@@ -241,3 +241,21 @@ def test_the_target_moves_again_during_a_conflict(remote: Path, pool: Pool, ws: 
     again = synced(pool, ws, head)
     assert (again.state, again.tip) == ("conflict", moved)
     assert first.tip != moved
+
+
+def test_a_shallow_repository_follows_its_target_and_lands(source: Path, remote: Path, tmp_path: Path) -> None:
+    """With copied objects instead of borrowed ones the whole way works: sync, rebase, final commit, push."""
+    commit(source, {"code.py": "print(2)\n"})
+    git(source, "push", "-q", "origin", "main")
+    shallow = shallow_clone(remote, tmp_path / "shallow")
+    pool = Pool(tmp_path / "pool4", repos.open_repo(shallow, environment()))
+    ws = workspace.lease(pool, RUN, "dev", git(shallow, "rev-parse", "HEAD"), BRANCH)
+    write(ws.path, {"note.txt": "one\nTWO\nthree\n"})
+    head = landing.collect(pool.repo, ws, RUN, "A", ws.head, "w\n", AT).head
+    moved = move_remote(remote, {"other.txt": "other\n"})
+    found = synced(pool, ws, head)
+    assert (found.state, found.tip) == ("rebased", moved)
+    made = landing.squash(pool.repo, ws, RUN, moved, found.tree, "m", AT).commit
+    assert git(ws.path, "cat-file", "-t", made) == "commit"
+    assert landing.push(pool.repo, TARGET, moved, made).state == "landed"
+    assert shown(remote, "main", "note.txt") == "one\nTWO\nthree\n"
