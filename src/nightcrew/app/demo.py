@@ -37,7 +37,9 @@ def stage(env: Mapping[str, str]) -> Stage:
     home.mkdir()
     mine = {name: env[name] for name in ("PATH", "LANG", "LC_ALL", "TERM", "LD_LIBRARY_PATH") if name in env}
     mine |= {"HOME": str(home), "NIGHTCREW_HOME": str(root / "state"), "GIT_CONFIG_NOSYSTEM": "1"}
-    (home / ".gitconfig").write_text("[user]\n\tname = Demo\n\temail = demo@localhost\n[init]\n\tdefaultBranch = main\n")
+    (home / ".gitconfig").write_text(
+        "[user]\n\tname = Demo\n\temail = demo@localhost\n[init]\n\tdefaultBranch = main\n"
+    )
     script = root / "script.toml"
     shutil.copy(SCRIPT, script)
     for name, text in told["files"].items():
@@ -78,8 +80,8 @@ def crash(where: Stage, run: RunId) -> int:
         f"control.drive({run!r}, {where.env!r}, on_entry=show)\n"
     )
     with subprocess.Popen((sys.executable, "-c", code), stdin=subprocess.PIPE, stdout=subprocess.PIPE) as child:
-        assert child.stdout is not None
-        child.stdout.readline()
+        if child.stdout is not None:
+            child.stdout.readline()
         child.send_signal(signal.SIGKILL)
     return child.returncode
 
@@ -100,5 +102,3 @@ def _commit(where: Stage, message: str) -> None:
     place = Checkout(where.project, where.env)
     git(place, "add", "-A")
     git(place, "-c", "user.name=Demo", "-c", "user.email=demo@localhost", "commit", "-q", "-m", message)
-
-

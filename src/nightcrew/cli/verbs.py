@@ -25,6 +25,7 @@ class Verb(NamedTuple):
 
 
 TABLE = {
+    "demo": Verb("demo", "watch a whole run on a small project, with agents that follow a script"),
     "run": Verb("run", "hand off a task and see it through"),
     "resume": Verb("resume", "let a run go on, from wherever it was"),
     "list": Verb("list_runs", "the newest runs and where they stand"),
@@ -40,6 +41,7 @@ TABLE = {
     "doctor": Verb("doctor", "what a run here would stand on, and every setting"),
     "init": Verb("init", "write a first nightcrew.toml"),
     "trust": Verb("trust", "let this repository's settings execute what they name"),
+    "demo": Verb("demo", "see a task land on a small project, with scripted agents"),
     "replay": Verb("replay", "a run as it stood at an earlier fact"),
     "completion": Verb("completion", "a script that completes words in your shell"),
 }
