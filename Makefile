@@ -9,13 +9,16 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export PIP_NO_INPUT := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help setup test check lint types
+.PHONY: help setup demo test check lint types contract
 .DELETE_ON_ERROR:
 
 help: ## say what can be made
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 setup: .venv/installed ## make .venv: the locked tools and nightcrew itself, editable
+
+demo: setup ## see a task land: scripted agents on a small project, everything around them real
+	@$(BIN)/nightcrew demo
 
 test: setup ## run all tests: units, whole stories, architecture
 	$(BIN)/pytest -n 2
@@ -26,6 +29,9 @@ lint: setup ## formatting, lint rules and the import floors
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/lint-imports --no-logo
+
+contract: setup ## the real agent programs against a model service on loopback
+	$(BIN)/pytest tests/contract
 
 types: setup ## strict types of the sources and the tests
 	$(BIN)/mypy
