@@ -6,10 +6,12 @@ import subprocess
 import sys
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from nightcrew.git import repo as repos
 from nightcrew.git import workspace
+from nightcrew.git.slots import read_record, write_record
 from nightcrew.git.workspace import Pool, WorkspaceLost
 from support.repos import (
     ODD_NAMES,
@@ -302,3 +304,41 @@ def test_drop_removes_the_folder(source: Path, pool: Pool) -> None:
     assert workspace.drop(pool, ws) is not None
     assert sorted(p.name for p in pool.root.iterdir()) == ["counter", "lock"]
     assert workspace.drop(pool, ws) is None
+
+
+def test_a_lease_cut_short_is_finished_by_the_next(source: Path, pool: Pool) -> None:
+    """Killed in the middle of setting a slot up, the same lease makes it whole, whatever half of it was there."""
+    first = workspace.lease(pool, RUN, "dev", head(source), BRANCH)
+    record = read_record(pool.root, first.slot)
+    write_record(pool.root, msgspec.structs.replace(record, ready=False))
+    write(first.path, {"half.txt": "of somebody before\n", "note.txt": "half"})
+    forget(first.git_dir)
+    write(pool.root, {f".{first.slot}.new/HEAD": "left over\n"})
+    again = workspace.lease(pool, RUN, "dev", head(source), BRANCH)
+    assert again == first
+    assert git(again.path, "status", "--porcelain", "--ignored") == ""
+    assert (again.path / "note.txt").read_text() == "one\ntwo\nthree\n"
+    assert workspace.verify(again).ready
+
+
+def test_a_seat_with_a_new_branch_keeps_its_slot(source: Path, pool: Pool) -> None:
+    """After a recovery the seat's branch has another name: same slot, clean at its start, the old work rescued."""
+    first = workspace.lease(pool, RUN, "dev", head(source), BRANCH)
+    made = commit(first.path, {"a.txt": "a\n"})
+    again = workspace.lease(pool, RUN, "dev", head(source), "nightcrew/a1b2/e1-A", owned=first.slot)
+    assert (again.slot, again.head) == (first.slot, head(source))
+    assert git(again.path, "branch", "--show-current") == "nightcrew/a1b2/e1-A"
+    assert git(source, "for-each-ref", "--contains", made)
+
+
+def test_filters_of_the_person_work_in_a_workspace(source: Path, tmp_path: Path) -> None:
+    """Filters from the person's configuration (as LFS has them) are applied in a workspace; remotes and aliases do not come along."""
+    git(source, "config", "filter.shout.smudge", "tr a-z A-Z")
+    git(source, "config", "filter.shout.clean", "tr A-Z a-z")
+    git(source, "config", "alias.x", "status")
+    commit(source, {".gitattributes": "*.loud filter=shout\n", "a.loud": "HELLO\n"})
+    assert git(source, "show", "HEAD:a.loud") == "hello"
+    ws = workspace.lease(pool_of(source, tmp_path / "pool"), RUN, "dev", head(source), BRANCH)
+    assert (ws.path / "a.loud").read_text() == "HELLO\n"
+    assert git(ws.path, "status", "--porcelain") == ""
+    assert "alias" not in (ws.git_dir / "config").read_text()
