@@ -19,6 +19,7 @@ __all__ = [
     "RunState",
     "clock",
     "conclusion",
+    "count",
     "folded",
     "headline",
     "printable",
@@ -196,6 +197,11 @@ def span(seconds: float) -> str:
         return f"{whole}s"
     minutes, rest = divmod(whole, 60)
     return f"{minutes}m{rest:02}s" if minutes < 60 else f"{minutes // 60}h{minutes % 60:02}m"
+
+
+def count(n: int, noun: str) -> str:
+    """`1 turn`, `2 turns`."""
+    return f"{n} {noun}{'' if n == 1 else 's'}"
 
 
 def printable(text: str) -> str:

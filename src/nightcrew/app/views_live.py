@@ -12,6 +12,7 @@ from nightcrew.app.views import (
     answer_command,
     clock,
     conclusion,
+    count,
     doing_now,
     headline,
     printable,
@@ -30,7 +31,7 @@ from nightcrew.core.work import PipelinePhase
 __all__ = ["Entry", "Panel", "Place", "RunState", "activity", "changes", "panel"]
 
 _OWN = frozenset({"plan", "implement", "review", "commit", "dev-fix"})
-"""Nodes that have seats of their own, which say enough."""
+"""Nodes whose seats say enough."""
 _TELLING = ("text", "command", "file_path", "path", "pattern", "query")
 """Names under which the events of agent programs hold words for a person."""
 TAIL = 16 * 1024
@@ -99,7 +100,7 @@ def _rounds(state: RunState) -> str:
 def _spend(state: RunState) -> str:
     spent = state.spend
     unpriced = f" + {spent.unpriced} unpriced" if spent.unpriced else ""
-    return f"{spent.usd:.2f} usd{unpriced} · {spent.turns} turn{'' if spent.turns == 1 else 's'}"
+    return f"{spent.usd:.2f} usd{unpriced} · {count(spent.turns, 'turn')}"
 
 
 def _next(state: RunState) -> str:
@@ -145,7 +146,7 @@ def _of_turns(step: Step) -> Iterator[str]:
 
 def _where(turn: StartTurn) -> str:
     """The seat; with the node where a seat works at several."""
-    return turn.seat if turn.node in _OWN else f"{turn.seat} at {turn.node}"
+    return turn.seat if turn.node in _OWN or turn.node == turn.seat else f"{turn.seat} at {turn.node}"
 
 
 def _of_commands(step: Step) -> Iterator[str]:
@@ -186,7 +187,7 @@ def _of_people(step: Step) -> Iterator[str]:
 def _of_work(step: Step) -> Iterator[str]:
     match step.entry.event:
         case ev.WorkCollected(change=change) if change.files:
-            yield f"work collected: {change.files} file{'' if change.files == 1 else 's'}, +{change.insertions} -{change.deletions}"
+            yield f"work collected: {count(change.files, 'file')}, +{change.insertions} -{change.deletions}"
         case ev.BaseSynced(state=how, tip=tip, paths=paths) if how in {"rebased", "conflict"}:
             yield f"the target moved to {tip[:10]}: " + (
                 "rebased" if how == "rebased" else f"conflict in {', '.join(paths)}"
@@ -204,7 +205,13 @@ def _of_work(step: Step) -> Iterator[str]:
     now, old = step.after.reviewing.reviews, step.before.reviewing.reviews
     for seat, review in now.items():
         if old.get(seat) is not review:
-            yield f"{seat}: {review.vote.replace('_', ' ')}, {sum(f.blocks for f in review.findings)} of {len(review.findings)} findings block"
+            blocking = sum(f.blocks for f in review.findings)
+            found = (
+                f", {count(len(review.findings), 'finding')}" + (f" ({blocking} blocking)" if blocking else "")
+                if review.findings
+                else ""
+            )
+            yield f"{seat}: {review.vote.replace('_', ' ')}{found}"
 
 
 # ── what an agent says while it works ─────────────────────────────────────────────────────────────────────────────

@@ -247,7 +247,7 @@ def _turn(end: Closed, effect: StartTurn) -> TurnTold:
 
 def _seats(turns: Sequence[TurnTold], ends: Sequence[Closed]) -> tuple[SeatTold, ...]:
     answers = {
-        str(e.effect.seat): line(e.step.entry.event.outcome.answer.tail)
+        str(e.effect.seat): line(" ".join(e.step.entry.event.outcome.answer.tail.split()), 80)
         for e in ends
         if isinstance(e.step.entry.event, ev.TurnEnded) and e.step.entry.event.outcome.answer
     }

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from nightcrew.app.views import clock, printable, span
+from nightcrew.app.views import clock, count, printable, span
 from nightcrew.app.views_story import Ending, Story
 from nightcrew.app.views_work import Ran, Round
 
@@ -90,10 +90,10 @@ def _seats(story: Story) -> Iterator[str]:
     if story.seats:
         yield "Seats"
     for seat in story.seats:
-        count = f"{seat.turns} turn{'' if seat.turns == 1 else 's'}, {span(seat.took_s)}"
+        took = f"{count(seat.turns, 'turn')}, {span(seat.took_s)}"
         since = seat.running_since_at
         runs = "" if since is None else f", runs since {clock(since, story.last_at)}"
-        yield f"  {seat.seat:<10} {seat.agent:<12} {count}{runs}" + (f" · {seat.last}" if seat.last else "")
+        yield f"  {seat.seat:<10} {seat.agent:<12} {took}{runs}" + (f" · {seat.last}" if seat.last else "")
         bad = [turn for turn in story.turns if turn.seat == seat.seat and turn.kind not in {"ok", ""}]
         yield from (
             f"    {clock(t.began_at, story.last_at)} {t.agent} {t.kind}: {t.reason or 'no reason given'}" for t in bad
@@ -111,7 +111,7 @@ def _candidates(story: Story) -> Iterator[str]:
     if story.candidates:
         yield "Candidates"
     for c in story.candidates:
-        size = f"{c.files} file{'' if c.files == 1 else 's'}, +{c.insertions} -{c.deletions}"
+        size = f"{count(c.files, 'file')}, +{c.insertions} -{c.deletions}"
         more = [f"checks {c.checks}" if c.checks else "", "wins" if c.wins else "", c.failure]
         yield f"  {c.label} by {c.agent} on {c.branch}: " + ", ".join((size, *filter(None, more)))
 
@@ -124,7 +124,7 @@ def _rounds(story: Story) -> Iterator[str]:
 
 
 def _round(r: Round, now: float) -> Iterator[str]:
-    found = "no findings" if not r.findings else f"{len(r.findings)} finding{'' if len(r.findings) == 1 else 's'}"
+    found = count(len(r.findings), "finding") if r.findings else "no findings"
     yield f"  {clock(r.at, now)} round {r.round}, {r.seat}: {r.vote.replace('_', ' ')}, {found}"
     for f in r.findings:
         where = f" {f.file}:{f.line}" if f.line else f" {f.file}" if f.file else ""
@@ -157,7 +157,7 @@ def _recovery(story: Story) -> Iterator[str]:
         yield f"  {clock(line.at, story.last_at)} {line.what}"
     if at.because:
         after = f", next at {clock(at.next_at, story.last_at)}" if at.next_at else ""
-        yield f"  now: level {max(1, at.level)}, {at.attempts} attempt{'' if at.attempts == 1 else 's'} made{after}"
+        yield f"  now: level {max(1, at.level)}, {count(at.attempts, 'attempt')} made{after}"
 
 
 def _waits(story: Story) -> Iterator[str]:
@@ -183,7 +183,7 @@ def _cost(story: Story) -> Iterator[str]:
     c = story.cost
     unpriced = f", {c.unpriced} of {c.turns} turns without a price" if c.unpriced else ""
     yield "Cost"
-    yield f"  {c.usd:.2f} usd{unpriced} · {c.tokens} tokens · {c.turns} turns · {span(c.wall_s)} busy"
+    yield f"  {c.usd:.2f} usd{unpriced} · {c.tokens} tokens · {count(c.turns, 'turn')} · {span(c.wall_s)} busy"
     yield "  limits: " + " · ".join(_bound(b.limit, b.value, b.origin) for b in c.limits)
 
 

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 
 from msgspec import Struct
 
-from nightcrew.app.views import clock
+from nightcrew.app.views import clock, count
 from nightcrew.app.views_steps import Closed, Step
 from nightcrew.core import events as ev
 from nightcrew.core.effects import Timer
@@ -137,7 +137,7 @@ def mended(step: Step) -> Iterator[str]:
 def _told(step: Step) -> Iterator[str]:
     match event := step.entry.event:
         case ev.RecoverySucceeded(total_attempts=attempts):
-            yield f"recovered after {attempts} attempt{'' if attempts == 1 else 's'}"
+            yield f"recovered after {count(attempts, 'attempt')}"
         case ev.CompletionMarkerWriteFailed(error=error):
             yield f"the completion marker could not be written: {error}"
         case ev.TurnEnded() if step.before.open.get(event.key) and step.before.open[event.key].effect.seat == DEV_FIX:

@@ -32,7 +32,7 @@ def limits(given: Sequence[str]) -> dict[str, str]:
 
 def drive(run: RunId, *, json_: bool, wait: bool, take_over: bool = False) -> int:
     """Drive it until it rests; the exit code says how it stands, or which signal ended the driving."""
-    with screen(silent=json_) as show:
+    with screen(environment(), silent=json_) as show:
         left = control.drive(run, environment(), on_entry=show, wait=wait, take_over=take_over)
     end = ending(left.state)
     if json_:

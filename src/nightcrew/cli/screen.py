@@ -2,7 +2,7 @@
 
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
@@ -10,19 +10,18 @@ import click
 
 from nightcrew.app.views import span
 from nightcrew.app.views_live import Entry, Place, RunState, activity, changes, panel
-from nightcrew.cli.output import environment
 
 Show = Callable[[RunState, Entry], None]
 """Told of every new fact with the state it made."""
 
 
 @contextmanager
-def screen(*, silent: bool) -> Iterator[Show]:
-    """What to call with each fact while the block lasts."""
+def screen(env: Mapping[str, str], *, silent: bool = False) -> Iterator[Show]:
+    """What to call with each fact while the block lasts; `env` tells where the run's files are."""
     if silent:
         yield lambda _state, _entry: None
     elif sys.stdout.isatty():
-        with _live() as show:
+        with _live(env) as show:
             yield show
     else:
         yield _lines(click.echo)
@@ -42,7 +41,7 @@ def _lines(say: Callable[[str], Any]) -> Show:
 
 
 @contextmanager
-def _live() -> Iterator[Show]:
+def _live(env: Mapping[str, str]) -> Iterator[Show]:
     """Lines scroll by above a panel that is drawn anew every second, so that elapsed times move."""
     from rich.live import Live  # noqa: PLC0415 - heavy; only a terminal needs it
     from rich.text import Text  # noqa: PLC0415 - as above
@@ -50,7 +49,7 @@ def _live() -> Iterator[Show]:
     now: RunState | None = None
 
     def drawn() -> Text:
-        return Text("" if now is None else "\n".join(_panel(now)), no_wrap=True, overflow="ellipsis")
+        return Text("" if now is None else "\n".join(_panel(now, env)), no_wrap=True, overflow="ellipsis")
 
     with Live(get_renderable=drawn, refresh_per_second=1, transient=True) as live:
         lines = _lines(lambda text: live.console.print(Text(text)))
@@ -64,16 +63,16 @@ def _live() -> Iterator[Show]:
         yield show
 
 
-def _panel(state: RunState) -> list[str]:
+def _panel(state: RunState, env: Mapping[str, str]) -> list[str]:
     shown, now = panel(state), time.time()
     return [
         f"── {shown.title}",
         " · ".join(filter(None, (shown.stands, shown.rounds, shown.spend))),
-        *(_place(place, now) for place in shown.places),
+        *(_place(place, now, env) for place in shown.places),
         *([f"next: {shown.next}"] if shown.next else []),
     ]
 
 
-def _place(place: Place, now: float) -> str:
+def _place(place: Place, now: float, env: Mapping[str, str]) -> str:
     since = "queued" if place.queued else span(now - place.since_at)
-    return f"  {place.seat:<12} {place.who:<14} {since:>7}  {activity(place, environment())}".rstrip()
+    return f"  {place.seat:<12} {place.who:<14} {since:>7}  {activity(place, env)}".rstrip()

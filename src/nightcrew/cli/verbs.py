@@ -25,7 +25,6 @@ class Verb(NamedTuple):
 
 
 TABLE = {
-    "demo": Verb("demo", "watch a whole run on a small project, with agents that follow a script"),
     "run": Verb("run", "hand off a task and see it through"),
     "resume": Verb("resume", "let a run go on, from wherever it was"),
     "list": Verb("list_runs", "the newest runs and where they stand"),

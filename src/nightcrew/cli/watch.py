@@ -14,7 +14,7 @@ from nightcrew.cli.screen import screen
 @click.argument("run", required=False, default="")
 def verb(run: str) -> int:
     """Follow RUN (the newest if none is named) until it is over or nobody drives it."""
-    with screen(silent=False) as show:
+    with screen(environment()) as show:
         state = follow(seen(environment(), run), environment(), show)
     end = ending(state)
     lines(ending_told(end))

@@ -41,7 +41,7 @@ def test_what_happens_is_told_in_order() -> None:
         "plan: opus begins",
         "→ Development",
         "impl-A: opus → codex (quota: weekly limit reached)",
-        "review-1: reject, 1 of 1 findings block",
+        "review-1: reject, 1 finding (1 blocking)",
         "impl-A at fix: codex begins",
         "gate red, `make check` exits with 1",
         "gate green",
