@@ -1,8 +1,6 @@
 """What people can do to runs: the one door for faces (law 13). Checks come first; nothing is paid before they pass."""
 
-import asyncio
 import secrets
-import signal
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -22,7 +20,8 @@ from nightcrew.core.ids import Commit, RunId
 from nightcrew.core.roster import Agent, AgentRole
 from nightcrew.core.state import RunState
 from nightcrew.core.work import Blob, Task
-from nightcrew.engine.local import Driver, folded
+from nightcrew.engine import local
+from nightcrew.engine.local import Left, folded
 from nightcrew.engine.shelter import version
 from nightcrew.engine.waits import MARKER
 from nightcrew.errors import UserError
@@ -193,13 +192,6 @@ def _check_rights(config: Config, roster: tuple[Agent, ...]) -> str:
 # ── driving ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-class Left(NamedTuple):
-    """How a driver came to rest: the run as it stands, and the signal that ended it (0 = none)."""
-
-    state: RunState
-    signal: int
-
-
 def drive(
     run: RunId,
     env: Mapping[str, str],
@@ -213,32 +205,9 @@ def drive(
     tools, _ = wiring.open_tools(run, env, config.max_turns)
     lease = tools.journal.take_over(run) if take_over else tools.journal.acquire(run)
     try:
-        return asyncio.run(_drive(Driver(tools, run, lease, on_entry), run, env, wait=wait))
+        return local.drive(tools, run, lease, on_entry, wait=wait)
     finally:
         lease.release()
-
-
-async def _drive(driver: Driver, run: RunId, env: Mapping[str, str], *, wait: bool) -> Left:
-    loop = asyncio.get_running_loop()
-    got: list[int] = []
-    driving = asyncio.ensure_future(driver.drive(wait=wait))
-
-    def interrupted() -> None:
-        got.append(signal.SIGINT)
-        say(run, ParkAsked(now=len(got) > 1), env)
-
-    def told_to_leave(number: int) -> None:
-        got.append(number)
-        driving.cancel()
-
-    loop.add_signal_handler(signal.SIGINT, interrupted)
-    for number in (signal.SIGTERM, signal.SIGHUP):
-        loop.add_signal_handler(number, told_to_leave, number)
-    try:
-        state = await driving
-    except asyncio.CancelledError:
-        state = driver.state
-    return Left(state, got[-1] if got else 0)
 
 
 def resume(run: RunId, env: Mapping[str, str], limits: Mapping[str, str], *, reconfigure: bool) -> None:

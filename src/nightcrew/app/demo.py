@@ -1,9 +1,8 @@
 """The demo: a small project, scripted agents, and the real engine, git, gate and landing on it. No account, no network."""
 
+import os
 import shutil
 import signal
-import subprocess
-import sys
 import tempfile
 import tomllib
 from collections.abc import Callable, Iterator, Mapping
@@ -11,7 +10,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from nightcrew.app import control
-from nightcrew.core.events import CommitMade, Entry
+from nightcrew.core.events import CommitMade, EffectBegun, Entry
 from nightcrew.core.ids import RunId
 from nightcrew.core.state import RunState
 from nightcrew.git.sealed import Checkout, git
@@ -68,22 +67,24 @@ def meddling(where: Stage, show: Callable[[RunState, Entry], None]) -> Callable[
     return told
 
 
-def crash(where: Stage, run: RunId) -> int:
-    """Drive the run in another process and end that with kill -9 while the first implementer works; its exit status."""
-    code = (
-        "import sys\n"
-        "from nightcrew.app import control\n"
-        "def show(state, entry):\n"
-        "    if type(entry.event).__name__ == 'EffectBegun' and 'implement' in entry.event.key:\n"
-        "        print('now', flush=True)\n"
-        "        sys.stdin.read()\n"
-        f"control.drive({run!r}, {where.env!r}, on_entry=show)\n"
-    )
-    with subprocess.Popen((sys.executable, "-c", code), stdin=subprocess.PIPE, stdout=subprocess.PIPE) as child:
-        if child.stdout is not None:
-            child.stdout.readline()
-        child.send_signal(signal.SIGKILL)
-    return child.returncode
+def crash(where: Stage, run: RunId) -> None:
+    """Drive the run in a child process, and end that with kill -9 while the first implementer works."""
+    here, there = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+
+        def show(_: RunState, entry: Entry) -> None:
+            if isinstance(entry.event, EffectBegun) and "/implement/" in entry.event.key:
+                os.write(there, b"now")
+                signal.pause()
+
+        control.drive(run, where.env, on_entry=show)
+        os._exit(0)
+    os.close(there)
+    os.read(here, 3)
+    os.close(here)
+    os.kill(pid, signal.SIGKILL)
+    os.waitpid(pid, 0)
 
 
 def history(where: Stage) -> Iterator[str]:

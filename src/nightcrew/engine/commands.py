@@ -28,7 +28,8 @@ async def run(effect: RunCommands, ctx: Ctx) -> EffectAnswer:
     """Run the lines in order; or adopt, line by line, what an earlier process of ours began."""
     ws = await off(slots.lookup, ctx.tools.pool.root, effect.slot, ctx.tools.operator_env)
     try:
-        await off(slots.verify, ws)
+        if not await off(ctx.folder.exists):  # an adopted command works in it: it is not to be tidied
+            await off(slots.verify, ws)
     except slots.WorkspaceLost as lost:
         return WorkspaceLost(key=effect.key, slot=effect.slot, reason=str(lost))
     stamp = await off(_stamp, effect, ctx)

@@ -5,6 +5,7 @@ looks whether its key already happened. Leaving without a word (SIGTERM, kill -9
 """
 
 import asyncio
+import signal
 import traceback
 from collections.abc import Callable
 from contextlib import suppress
@@ -12,7 +13,7 @@ from typing import NamedTuple
 
 from nightcrew.core import reducer
 from nightcrew.core.effects import Ask, Effect, Timer
-from nightcrew.core.events import Answer, Cancelled, EffectStarted, Entry, Event, HandlerCrashed, Record
+from nightcrew.core.events import Answer, Cancelled, EffectStarted, Entry, Event, HandlerCrashed, ParkAsked, Record
 from nightcrew.core.ids import EffectId, RunId
 from nightcrew.core.state import RunState, line
 from nightcrew.engine import handlers
@@ -71,6 +72,10 @@ class Driver:
             bell.close()
             await self._let_go()
             self._keep()
+
+    def say(self, word: Event) -> None:
+        """Leave a word for this run, as any other process would."""
+        self._tools.journal.say(self._run, self._tools.clock.now(), word)
 
     # ── facts ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -214,6 +219,41 @@ class Driver:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
         self._flights.clear()
+
+
+class Left(NamedTuple):
+    """How a driver came to rest: the run as it stands, and the signal that ended it (0 = none)."""
+
+    state: RunState
+    signal: int
+
+
+def drive(tools: Tools, run: RunId, lease: Lease, on_entry: OnEntry | None = None, *, wait: bool = True) -> Left:
+    """Drive a run until it rests. SIGINT parks, a second stops now; SIGTERM and SIGHUP leave, agents run on (decision 0011)."""
+    return asyncio.run(_drive(Driver(tools, run, lease, on_entry), wait=wait))
+
+
+async def _drive(driver: Driver, *, wait: bool) -> Left:
+    loop = asyncio.get_running_loop()
+    got: list[int] = []
+    driving = asyncio.ensure_future(driver.drive(wait=wait))
+
+    def interrupted() -> None:
+        got.append(signal.SIGINT)
+        driver.say(ParkAsked(now=len(got) > 1))
+
+    def told_to_leave(number: int) -> None:
+        got.append(number)
+        driving.cancel()
+
+    loop.add_signal_handler(signal.SIGINT, interrupted)
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        loop.add_signal_handler(number, told_to_leave, number)
+    try:
+        state = await driving
+    except asyncio.CancelledError:
+        state = driver.state
+    return Left(state, got[-1] if got else 0)
 
 
 def load(tools: Tools, run: RunId) -> RunState:
