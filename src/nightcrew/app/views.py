@@ -8,8 +8,8 @@ from typing import NamedTuple
 
 from nightcrew.core.effects import Ask, Effect, RunCommands, StartTurn, Timer
 from nightcrew.core.events import Entry
-from nightcrew.core.ids import branch_name, short
-from nightcrew.core.reducer import begin, blocked, desired, reduce
+from nightcrew.core.ids import short
+from nightcrew.core.reducer import blocked, desired
 from nightcrew.core.state import RunState, Trouble, line
 from nightcrew.core.work import PipelinePhase, Question
 
@@ -20,7 +20,6 @@ __all__ = [
     "clock",
     "conclusion",
     "count",
-    "folded",
     "headline",
     "printable",
     "span",
@@ -169,19 +168,6 @@ STEPS = {
     "DropWorkspaces": "cleaning up",
     "EmitCompletionMarkerAndTerminate": "writing the marker",
 }
-
-
-def folded(entries: tuple[Entry, ...]) -> RunState:
-    """The state that these facts make; they begin with a run's first."""
-    state = begin(entries[0])
-    for entry in entries[1:]:
-        state = reduce(state, entry)
-    return state
-
-
-def branch(state: RunState, label: str) -> str:
-    """The branch a candidate is on."""
-    return branch_name(state.started.run, label, state.recovery_epoch)
 
 
 def clock(at: float, now: float) -> str:

@@ -19,6 +19,8 @@ from nightcrew.journal import database
 WORDING = f"{__version__}/1"
 """Lines said by another version, or before the words changed, are said anew: raise the number when they do."""
 ALL = -1
+TABLES = 1
+"""The number of the journal's tables (`journal.store.VERSION`, which is not loaded here)."""
 _SCHEMA = "CREATE TABLE said (run TEXT PRIMARY KEY, seq INTEGER, wording TEXT, word TEXT, exit_code INTEGER, headline TEXT) WITHOUT ROWID;"
 _ONES_TURN = frozenset({"running", "recovering", "waiting"})
 """How a run stands that somebody should be driving."""
@@ -52,7 +54,7 @@ def rows(env: Mapping[str, str], limit: int) -> list[Row]:
     if not (home / "journal.db").exists():
         return []
     statements = _statements()
-    with closing(database.Database(home / "journal.db", statements["schema"], 1)) as journal:
+    with closing(database.Database(home / "journal.db", statements["schema"], TABLES)) as journal:
         found = journal.rows(statements["recent"], limit)
         places = {place: journal.row(statements["place"], place) for place in {row[1] for row in found}}
     said = _said(home, {row[0]: row[4] for row in found})

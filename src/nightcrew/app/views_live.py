@@ -20,8 +20,7 @@ from nightcrew.app.views import (
     waits_for,
 )
 from nightcrew.app.views_journal import effect_folder
-from nightcrew.app.views_steps import Step
-from nightcrew.app.views_trouble import mended
+from nightcrew.app.views_story import Step, mended
 from nightcrew.core import events as ev
 from nightcrew.core.effects import Ask, RunCommands, StartTurn, Timer
 from nightcrew.core.ids import EffectId, short

@@ -3,8 +3,10 @@
 from collections.abc import Iterator
 
 from nightcrew.app.views import clock, count, printable, span
-from nightcrew.app.views_story import Ending, Story
-from nightcrew.app.views_work import Ran, Round
+from nightcrew.app.views_story import Ending, Ran, Round, Story
+from nightcrew.core.limits import VALVES, Limit
+from nightcrew.core.state import line
+from nightcrew.core.work import Handover
 
 ENDS = frozenset({"Complete", "Interrupted"})
 TAIL_LINES = 12
@@ -14,62 +16,54 @@ TAIL_LINES = 12
 def told(story: Story) -> list[str]:
     """The whole story."""
     parts = (
-        _head,
-        _questions,
-        _notes,
-        _phases,
-        _seats,
-        _handovers,
-        _candidates,
-        _rounds,
-        _commands,
-        _recovery,
-        _waits,
-        _rescues,
-    )
-    lines = [line for part in parts for line in part(story)]
-    return [printable(line) for line in (*lines, *_cost(story), *_end(story))]
+        _head, _questions, _notes, _phases, _seats, _handovers, _candidates, _rounds, _commands, _recovery, _waits,
+        _rescues, _cost, _end,
+    )  # fmt: skip
+    return [printable(text) for part in parts for text in part(story)]
 
 
 def recovery_told(story: Story) -> list[str]:
     """The recovery alone: where it stands and its record."""
     lines = [
-        f"{story.short} · {story.title}",
-        f"  {story.headline}",
+        f"{story.stands.short} · {story.title}",
+        f"  {story.stands.headline}",
         *_recovery(story),
         *_waits(story),
         *_rescues(story),
     ]
     if not story.recovery.record:
         lines.append("  nothing went wrong for good, so nothing was recovered")
-    return [printable(line) for line in lines]
+    return [printable(text) for text in lines]
+
+
+def ending_told(end: Ending) -> list[str]:
+    """The last words of `run`, `resume` and `watch`: how it stands, what comes next, how to undo it, where the story is."""
+    lines = [f"{end.short} {end.headline}"]
+    lines += [f"  next: {end.next_command}"] if end.next_command else []
+    lines += [f"  undo: {end.undo}"] if end.undo and end.word == "landed" else []
+    return [printable(text) for text in (*lines, f"  the whole story: nightcrew show {end.short}")]
 
 
 def _head(story: Story) -> Iterator[str]:
-    yield f"{story.short} · {story.title}"
-    yield f"  {story.headline}"
-    if story.next_command:
-        yield f"  next: {story.next_command}"
-    took = span(story.last_at - story.started_at)
-    began = clock(story.started_at, story.last_at)
-    yield f"  run {story.run} · began {began}, {took} · target {story.target} · base {story.base[:10]}"
-    if story.shelter:
-        yield f"  sandbox: {story.shelter}"
+    stands = story.stands
+    yield f"{stands.short} · {story.title}"
+    yield f"  {stands.headline}"
+    if stands.next_command:
+        yield f"  next: {stands.next_command}"
+    began = f"began {clock(story.started_at, story.last_at)}, {span(story.last_at - story.started_at)}"
+    yield f"  run {stands.run} · {began} · target {story.target} · base {story.base[:10]} · sandbox {story.shelter}"
 
 
 def _questions(story: Story) -> Iterator[str]:
     if story.questions:
         yield "Questions"
-    for q in story.questions:
-        how = f" [{q.how}]" if q.how and q.answered_at is None else ""
-        said = (
-            f"answered: {q.answer}"
-            if q.answered_at is not None
-            else "open, the run waits"
-            if q.holds
-            else "open, the run goes on"
-        )
-        yield f"  {clock(q.asked_at, story.last_at)} {q.text}{how} ({said})"
+    for asked in story.questions:
+        q = asked.question
+        if asked.answered_at is not None:
+            said = f" (answered: {asked.answer})"
+        else:
+            said = f" [{q.how}]" + (" (open, the run waits)" if q.holds else " (open, the run goes on)")
+        yield f"  {clock(q.asked_at, story.last_at)} {q.text}{said}"
 
 
 def _notes(story: Story) -> Iterator[str]:
@@ -80,40 +74,51 @@ def _notes(story: Story) -> Iterator[str]:
 
 def _phases(story: Story) -> Iterator[str]:
     yield "Phases"
-    for phase in story.phases:
-        if phase.phase not in ENDS:
-            took = "still" if phase.ended_at is None else span(phase.ended_at - phase.began_at)
-            yield f"  {clock(phase.began_at, story.last_at)} {phase.phase:<16} {took}"
+    for visit in story.phases:
+        if visit.phase not in ENDS:
+            took = "still" if visit.ended_at is None else span(visit.ended_at - visit.began_at)
+            yield f"  {clock(visit.began_at, story.last_at)} {visit.phase:<16} {took}"
 
 
 def _seats(story: Story) -> Iterator[str]:
-    if story.seats:
+    if story.turns:
         yield "Seats"
-    for seat in story.seats:
-        took = f"{count(seat.turns, 'turn')}, {span(seat.took_s)}"
-        since = seat.running_since_at
-        runs = "" if since is None else f", runs since {clock(since, story.last_at)}"
-        yield f"  {seat.seat:<10} {seat.agent:<12} {took}{runs}" + (f" · {seat.last}" if seat.last else "")
-        bad = [turn for turn in story.turns if turn.seat == seat.seat and turn.kind not in {"ok", ""}]
-        yield from (
-            f"    {clock(t.began_at, story.last_at)} {t.agent} {t.kind}: {t.reason or 'no reason given'}" for t in bad
-        )
+    for seat in dict.fromkeys(turn.seat for turn in story.turns):
+        mine = [turn for turn in story.turns if turn.seat == seat]
+        took = sum(turn.ended_at - turn.began_at for turn in mine if turn.ended_at is not None)
+        runs = [f", runs since {clock(turn.began_at, story.last_at)}" for turn in mine if turn.ended_at is None]
+        said = [turn.outcome.answer.tail for turn in mine if turn.outcome and turn.outcome.answer]
+        last = f" · {line(' '.join(said[-1].split()), 80)}" if said else ""
+        yield f"  {seat:<10} {mine[-1].agent:<12} {count(len(mine), 'turn')}, {span(took)}{''.join(runs)}{last}"
+        for turn in mine:
+            if turn.kind not in {"ok", ""}:
+                why = f": {turn.outcome.reason}" if turn.outcome and turn.outcome.reason else ""
+                yield f"    {clock(turn.began_at, story.last_at)} {turn.agent} {turn.kind}{why}"
 
 
 def _handovers(story: Story) -> Iterator[str]:
     if story.handovers:
         yield "Handovers"
     for h in story.handovers:
-        yield f"  {clock(h.at, story.last_at)} {h.seat} at {h.node}: {h.from_agent} → {h.to_agent} ({h.fail}: {h.reason})"
+        where = h.seat if h.node == h.seat else f"{h.seat} at {h.node}"
+        yield f"  {clock(h.at, story.last_at)} {where}: {h.from_agent} → {h.to_agent} ({h.fail}: {_reason(h, story.last_at)})"
+
+
+def _reason(handover: Handover, now: float) -> str:
+    """The reason; one that tells a time as seconds since the epoch tells it as a time of day."""
+    words, _, number = handover.reason.rpartition(" ")
+    is_time = words == "cools down until" and number.isdigit()
+    return f"{words} {clock(float(number), now)}" if is_time else handover.reason
 
 
 def _candidates(story: Story) -> Iterator[str]:
     if story.candidates:
         yield "Candidates"
     for c in story.candidates:
-        size = f"{count(c.files, 'file')}, +{c.insertions} -{c.deletions}"
-        more = [f"checks {c.checks}" if c.checks else "", "wins" if c.wins else "", c.failure]
-        yield f"  {c.label} by {c.agent} on {c.branch}: " + ", ".join((size, *filter(None, more)))
+        size = f"{count(c.change.files, 'file')}, +{c.change.insertions} -{c.change.deletions}"
+        checks = f"checks {'green' if all(r.green for r in c.checks) else 'red'}" if c.checks else ""
+        more = (size, checks, "wins" if c.label == story.winner else "", c.failure)
+        yield f"  {c.label} by {c.agent}: {', '.join(filter(None, more))}"
 
 
 def _rounds(story: Story) -> Iterator[str]:
@@ -124,11 +129,12 @@ def _rounds(story: Story) -> Iterator[str]:
 
 
 def _round(r: Round, now: float) -> Iterator[str]:
-    found = count(len(r.findings), "finding") if r.findings else "no findings"
-    yield f"  {clock(r.at, now)} round {r.round}, {r.seat}: {r.vote.replace('_', ' ')}, {found}"
-    for f in r.findings:
+    found = count(len(r.review.findings), "finding") if r.review.findings else "no findings"
+    yield f"  {clock(r.at, now)} round {r.round}, {r.seat}: {r.review.vote.replace('_', ' ')}, {found}"
+    addressed, rejected = (r.fixed.addressed, r.fixed.rejected) if r.fixed else ((), {})
+    for f in r.review.findings:
         where = f" {f.file}:{f.line}" if f.line else f" {f.file}" if f.file else ""
-        became = f"{f.became}: {f.reason}" if f.reason else f.became
+        became = f"rejected: {rejected[f.id]}" if f.id in rejected else "addressed" if f.id in addressed else "open"
         yield f"    {f.id} {f.severity}{where}: {f.why} ({became})"
 
 
@@ -146,16 +152,15 @@ def _batch(batch: Ran, now: float) -> Iterator[str]:
         how = "ok" if r.green else "out of time" if r.timed_out else f"exit {r.code}"
         yield f"    `{r.command}` {how}, {span(r.took_s)}"
         if not r.green:
-            yield from (f"      | {line}" for line in r.tail.splitlines()[-TAIL_LINES:])
+            yield from (f"      | {line}" for line in r.output.tail.splitlines()[-TAIL_LINES:])
 
 
 def _recovery(story: Story) -> Iterator[str]:
     at = story.recovery
     if at.record:
         yield "Recovery"
-    for line in at.record:
-        yield f"  {clock(line.at, story.last_at)} {line.what}"
-    if at.because:
+    yield from (f"  {clock(mended.at, story.last_at)} {mended.what}" for mended in at.record)
+    if at.failure:
         after = f", next at {clock(at.next_at, story.last_at)}" if at.next_at else ""
         yield f"  now: level {max(1, at.level)}, {count(at.attempts, 'attempt')} made{after}"
 
@@ -180,38 +185,28 @@ def _rescues(story: Story) -> Iterator[str]:
 
 
 def _cost(story: Story) -> Iterator[str]:
-    c = story.cost
-    unpriced = f", {c.unpriced} of {c.turns} turns without a price" if c.unpriced else ""
+    c = story.spend
+    unpriced = f", {c.unpriced} of {count(c.turns, 'turn')} without a price" if c.unpriced else ""
     yield "Cost"
     yield f"  {c.usd:.2f} usd{unpriced} · {c.tokens} tokens · {count(c.turns, 'turn')} · {span(c.wall_s)} busy"
-    yield "  limits: " + " · ".join(_bound(b.limit, b.value, b.origin) for b in c.limits)
+    yield "  limits: " + " · ".join(_bound(valve, getattr(story.limits, valve)) for valve in VALVES)
 
 
-def _bound(name: str, value: float | None, origin: str) -> str:
-    if value is None:
+def _bound(name: str, limit: Limit) -> str:
+    if limit.value is None:
         return f"{name} none"
-    amount = span(value) if name == "wall" else f"{value:g}"
-    return f"{name} {amount}" + (" (yours)" if origin == "operator" else "")
+    amount = span(limit.value) if name == "wall" else f"{limit.value:g}"
+    return f"{name} {amount}" + (" (yours)" if limit.mine else "")
 
 
 def _end(story: Story) -> Iterator[str]:
     if story.kept:
         yield "Kept"
-        yield from (f"  {line}" for line in story.kept)
+        yield from (f"  {kept}" for kept in story.kept)
     landing = story.landing
-    if landing is None:
-        return
-    yield "Landing"
-    replaced = f", which replaced {landing.replaced[:10]}" if landing.replaced else ""
-    yield f"  {landing.mode}: {landing.commit[:10]} on {landing.branch}{replaced}" + (
-        f" ({landing.note})" if landing.note else ""
-    )
-    yield f"  undo: {landing.undo}"
-
-
-def ending_told(end: Ending) -> list[str]:
-    """The last words of `run`, `resume` and `watch`: how it stands, what comes next, how to undo it, where the story is."""
-    lines = [f"{end.short} {end.headline}"]
-    lines += [f"  next: {end.next_command}"] if end.next_command else []
-    lines += [f"  undo: {end.undo}"] if end.undo and end.word == "landed" else []
-    return [printable(line) for line in (*lines, f"  the whole story: nightcrew show {end.short}")]
+    if landing is not None:
+        replaced = f", which replaced {landing.replaced[:10]}" if landing.replaced else ""
+        note = f" ({landing.note})" if landing.note else ""
+        yield "Landing"
+        yield f"  {landing.mode}: {landing.commit[:10]} on {landing.branch}{replaced}{note}"
+        yield f"  undo: {story.stands.undo}"

@@ -7,8 +7,7 @@ import click
 
 from nightcrew.app import control
 from nightcrew.app.views_journal import RunId
-from nightcrew.app.views_json import plain
-from nightcrew.app.views_story import ending
+from nightcrew.app.views_story import ending, plain
 from nightcrew.app.views_text import ending_told
 from nightcrew.cli.output import as_json, environment, lines
 from nightcrew.cli.screen import screen

@@ -3,8 +3,8 @@
 import click
 
 from nightcrew.app.views_journal import seen
-from nightcrew.app.views_json import plain
 from nightcrew.app.views_replay import replayed, told
+from nightcrew.app.views_story import plain
 from nightcrew.cli.output import as_json, environment, json_option, lines
 
 

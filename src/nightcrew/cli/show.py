@@ -3,8 +3,7 @@
 import click
 
 from nightcrew.app.views_journal import seen
-from nightcrew.app.views_json import plain
-from nightcrew.app.views_story import story
+from nightcrew.app.views_story import plain, story
 from nightcrew.app.views_text import recovery_told, told
 from nightcrew.cli.output import as_json, environment, json_option, lines
 

@@ -4,10 +4,11 @@ import subprocess
 import sys
 from pathlib import Path
 
-from nightcrew.app.views_list import ALL, rows
+from nightcrew.app.views_list import ALL, TABLES, rows
 from nightcrew.core import events as ev
 from nightcrew.core.ids import RunId
 from nightcrew.core.work import PipelinePhase
+from nightcrew.journal.store import VERSION
 from unit.app.worlds import RUN, World, more, started, written
 
 
@@ -84,3 +85,8 @@ def test_a_list_without_news_loads_no_core(tmp_path: Path) -> None:
         [sys.executable, "-c", code, str(tmp_path)], capture_output=True, text=True, check=True, timeout=60
     )
     assert done.stdout.split("\n")[:2] == ["1", "[]"]
+
+
+def test_the_list_knows_the_tables_it_reads() -> None:
+    """Its number of the journal's tables is the journal's."""
+    assert TABLES == VERSION

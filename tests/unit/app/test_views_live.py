@@ -12,7 +12,7 @@ from nightcrew.app.views_live import activity, changes, panel
 from nightcrew.app.views_logs import outputs
 from nightcrew.app.views_replay import replayed
 from nightcrew.app.views_replay import told as replay_told
-from nightcrew.app.views_steps import steps
+from nightcrew.app.views_story import steps
 from nightcrew.core.effects import StartTurn
 from nightcrew.core.state import RunState
 from nightcrew.core.work import PipelinePhase

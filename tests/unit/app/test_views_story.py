@@ -44,21 +44,22 @@ def test_a_story_has_everything_that_happened() -> None:
     assert [(h.seat, h.from_agent, h.to_agent, h.fail) for h in seen.handovers] == [
         ("impl-A", "opus", "codex", "quota")
     ]
-    assert [(r.round, r.vote) for r in seen.rounds] == [(1, "reject"), (2, "approve")]
-    assert [(f.id, f.became) for f in seen.rounds[0].findings] == [("R1-1-1", "addressed")]
+    assert [(r.round, r.review.vote) for r in seen.rounds] == [(1, "reject"), (2, "approve")]
+    assert [f.id for f in seen.rounds[0].review.findings] == ["R1-1-1"]
+    assert [r.fixed and r.fixed.addressed for r in seen.rounds] == [("R1-1-1",), None]
     gates = [c for c in seen.commands if c.purpose == "gate"]
     assert [c.green for c in gates] == [False, True]
-    assert gates[0].results[0].tail.startswith("E   assert")
-    assert [(c.label, c.agent, c.wins) for c in seen.candidates] == [("A", "codex", True)]
+    assert gates[0].results[0].output.tail.startswith("E   assert")
+    assert [(c.label, c.agent) for c in seen.candidates] == [(seen.winner, "codex")]
     assert seen.landing is not None
-    assert seen.word == "landed"
+    assert seen.stands.word == "landed"
 
 
 def test_a_turn_without_a_price_is_counted_as_unpriced() -> None:
     """An unknown price is not nothing: it is told beside the money (rulings 30)."""
     seen = story(World(started("local"), eventful).play().entries)
-    assert seen.cost.unpriced == 2
-    assert seen.cost.turns == len(seen.turns)
+    assert seen.spend.unpriced == 2
+    assert seen.spend.turns == len(seen.turns)
     assert any("2 of" in line and "without a price" in line for line in told(seen))
 
 
@@ -71,7 +72,7 @@ def test_the_words_are_those_of_the_data() -> None:
         "| E   assert 59 == 60",
         "undo: git switch main && git revert --no-edit",
         "your checkout has unsaved changes",
-        "sandbox: bwrap",
+        "sandbox bwrap",
     ):
         assert words in text
 
@@ -82,7 +83,8 @@ def test_recovery_is_told_attempt_by_attempt() -> None:
         lambda s: s.trouble is not None and s.trouble.attempts == 4 and s.trouble.wait_until > 0
     )
     at = story(world.entries).recovery
-    assert (at.attempts, at.level, at.failed_phase) == (4, 2, "FinalValidation")
+    assert at.failure is not None
+    assert (at.attempts, at.level, at.failure.phase) == (4, 2, "FinalValidation")
     assert at.next_at is not None
     said = [line.what for line in at.record]
     assert said[0] == "FinalValidation failed: gate `make check` is red: exit status 1"
@@ -98,7 +100,9 @@ def test_recovery_of_a_run_without_trouble_says_so() -> None:
 def test_an_answered_question_keeps_its_answer() -> None:
     """Questions are told with how they were answered, open ones with what the run does meanwhile."""
     world = World(started(limits=Limits(turns=Limit(1)))).play()
-    assert [(q.id, q.holds, q.answered_at) for q in story(world.entries).questions] == [("limit-turns", True, None)]
+    assert [(q.question.id, q.question.holds, q.answered_at) for q in story(world.entries).questions] == [
+        ("limit-turns", True, None)
+    ]
     world.tell(ev.Answered(question="limit-turns", text="more"))
     asked = story(world.play().entries).questions
     assert [(q.answer, q.answered_at is not None) for q in asked] == [("more", True)]
@@ -110,7 +114,7 @@ def test_what_was_rescued_is_told_with_its_seat() -> None:
     world.tell(ev.CancelAsked())
     seen = story(world.play().entries)
     assert ("refs/nightcrew/rescue/a1b2/impl-A", "impl-A") in [(r.ref, r.seat) for r in seen.rescues]
-    assert seen.word == "interrupted"
+    assert seen.stands.word == "interrupted"
 
 
 def test_a_story_at_any_moment_can_be_told() -> None:
@@ -120,7 +124,7 @@ def test_a_story_at_any_moment_can_be_told() -> None:
         seen = story(entries[:n])
         assert told(seen)
         assert seen.seq == n
-        assert sum(p.ended_at is None for p in seen.phases) == (seen.word != "landed")
+        assert sum(p.ended_at is None for p in seen.phases) == (seen.stands.word != "landed")
 
 
 def test_a_running_turn_has_no_end() -> None:
@@ -128,7 +132,8 @@ def test_a_running_turn_has_no_end() -> None:
     world = World().play(lambda s: any(o.begun and isinstance(o.effect, StartTurn) for o in s.open.values()))
     seen = story(world.entries)
     assert [(t.ended_at, t.kind) for t in seen.turns] == [(None, "")]
-    assert seen.seats[0].running_since_at == seen.turns[0].began_at > BEGAN_AT + STEP_S
+    assert seen.turns[0].began_at > BEGAN_AT + STEP_S
+    assert any("runs since" in text for text in told(seen))
 
 
 def test_the_undo_of_each_mode_rewrites_nothing() -> None:

@@ -9,8 +9,7 @@ from msgspec import Struct
 from nightcrew.app.upkeep import AgentRow, Check, Cleaned
 from nightcrew.app.views_list import Row
 from nightcrew.app.views_replay import Replayed
-from nightcrew.app.views_story import Ending, Story
-from nightcrew.app.views_trouble import Recovery
+from nightcrew.app.views_story import Ending, Recovery, Story
 from nightcrew.core import events as ev
 from nightcrew.core.ids import RunId
 from unit.app.test_views_story import eventful
