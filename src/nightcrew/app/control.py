@@ -127,7 +127,7 @@ def _instruction(ask: StartAsk) -> str:
 def load_config(repo: Repo | None, env: Mapping[str, str], overrides: Mapping[str, str]) -> Config:
     """The settings that hold for a repository; with no agents configured, those found on PATH."""
     kinds = {
-        name: KindInfo(kind.answers, argv=kind.runs != "program", model=name != "command", money=kind.runs == "program")
+        name: KindInfo(kind.answers, argv=kind.runs != "program", model=name != "command", money=name != "command")
         for name, kind in catalog.KINDS.items()
     }
     found = tuple(catalog.found(env.get("PATH", "")))
