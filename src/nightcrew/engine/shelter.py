@@ -1,5 +1,6 @@
 """How turns and commands are kept apart from the machine: their environment, and what of the file system they see (rulings 34)."""
 
+import sys
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
@@ -40,6 +41,9 @@ HIDDEN = (
 """Below HOME: what opens other doors than the agent's own."""
 
 
+TMP = Path("/tmp")  # noqa: S108 — what programs call /tmp is the turn's own folder
+
+
 def environment(tools: Tools, folder: Path, added: Mapping[str, str], passed: Iterable[str] = ()) -> dict[str, str]:
     """The whole environment of a turn or command: a short list of the person's, a temporary folder of its own, and what is `added`."""
     mine = tools.operator_env
@@ -73,12 +77,23 @@ def sandbox(  # noqa: PLR0913 — the rights of one piece of work, each by its n
     own = (ws.path,)
     return Sandbox(
         mode=tools.mode,
-        read_only=(folder, tools.repo.git_dir, *seen, *(own if read_only else ())),
+        read_only=(folder, tools.repo.git_dir, *seen, *_below_tmp(tools.operator_env), *(own if read_only else ())),
         writable=(tmp, *writable, *(() if read_only else own)),
         hidden=(tools.home, *(home / name for name in HIDDEN)),
-        private=((tmp, Path("/tmp")), *private),  # noqa: S108 — what programs call /tmp is the turn's own folder
+        private=((tmp, TMP), *private),
         network=network,
     )
+
+
+def _below_tmp(env: Mapping[str, str]) -> set[Path]:
+    """What of /tmp is seen all the same: the folders there that hold programs of PATH, our interpreter or our code."""
+    programs = [Path(part) for part in env.get("PATH", "").split(":") if part.startswith("/")]
+    needed = [
+        path.relative_to(TMP).parts[:1]
+        for path in (*programs, Path(sys.prefix), Path(__file__))
+        if path.is_relative_to(TMP)
+    ]
+    return {TMP.joinpath(*parts) for parts in needed if parts}
 
 
 def expand(path: str, home: str) -> Path:
