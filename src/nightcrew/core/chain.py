@@ -174,7 +174,8 @@ def answered(state: RunState, wish: Wish, effect: Effect, event: EffectAnswer) -
         case TurnEnded(outcome=outcome) if isinstance(effect, StartTurn):
             state = _seated(state, effect, outcome)
             return _ended(state, wish, call, outcome)
-        case TurnLost():
+        case TurnLost(session=session) if isinstance(effect, StartTurn):
+            state = interrupted(state, effect, session)
             if call.lost + 1 < LOST_IN_A_ROW:
                 return _keep(state, structs.replace(call, lost=call.lost + 1)), None
             lost = Outcome(kind=Class.Crashed, reason="the turn vanished three times in a row")
@@ -195,6 +196,14 @@ def _seated(state: RunState, effect: StartTurn, outcome: Outcome) -> RunState:
     if outcome.kind in COLD or (outcome.kind is not Class.Ok and not outcome.session):
         return state
     return took_turn(state, effect.seat, outcome, effect.slot)
+
+
+def interrupted(state: RunState, effect: StartTurn, session: str) -> RunState:
+    """The run after a turn was cut off: the conversation it told of goes on; an id that was offered in vain is never offered again."""
+    state = sat_down(state, seat_for(state, effect.seat, effect.agent))
+    if session:
+        return took_turn(state, effect.seat, Outcome(kind=Class.Crashed, session=session), effect.slot)
+    return forget(state, effect.seat) if effect.session else state
 
 
 def _ended(state: RunState, wish: Wish, call: Call, outcome: Outcome) -> tuple[RunState, Verdict]:
@@ -227,8 +236,11 @@ def _owing(state: RunState, call: Call) -> RunState:
 
 
 def _again(state: RunState, call: Call, outcome: Outcome) -> RunState:
+    seat = state.seats.get(call.entries[call.at][1])
+    if seat is not None and (outcome.kind in COLD or not seat.reported):
+        state = forget(state, seat.key)  # the id was offered, and may be taken
     if outcome.kind in COLD:
-        return _keep(forget(state, call.entries[call.at][1]), structs.replace(call, cold=call.cold + 1))
+        return _keep(state, structs.replace(call, cold=call.cold + 1))
     if outcome.kind in ONCE_MORE:
         return _keep(state, structs.replace(call, reasked=call.reasked + 1))
     pause = min(300.0, 5.0 * 4**call.tries) * (

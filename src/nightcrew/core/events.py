@@ -162,7 +162,9 @@ class TurnEnded(Answer, frozen=True, tag=True):
 
 
 class TurnLost(Answer, frozen=True, tag=True):
-    """A turn's supervisor vanished without a trace: nobody's fault, asked again (decision 0009)."""
+    """A turn's supervisor vanished without a trace: nobody's fault, asked again in the `session` it told of (decision 0009)."""
+
+    session: str = ""
 
 
 class AgentCooling(Answer, frozen=True, tag=True):

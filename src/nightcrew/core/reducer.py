@@ -138,7 +138,8 @@ def _answer(state: RunState, event: EffectAnswer) -> RunState:
         return structs.replace(state, open={**state.open, event.key: structs.replace(opened, begun=True)})
     state = _billed(_closed(state, event.key), opened, event)
     if isinstance(event, Cancelled):
-        return state
+        cut = opened.effect if opened.begun and isinstance(opened.effect, StartTurn) else None
+        return chain.interrupted(state, cut, "") if cut else state
     if isinstance(event, WorkspaceLost):
         return _workspace_lost(state, event)
     if isinstance(event, HandlerCrashed | StepFailed):

@@ -44,7 +44,7 @@ async def run(effect: StartTurn, ctx: Ctx) -> EffectAnswer:
     end = await jobs.ended(ctx.folder, found)
     if isinstance(end, Lost):
         await off(ctx.tools.ledger.release, ctx.folder)
-        return TurnLost(key=effect.key)
+        return TurnLost(key=effect.key, session=await off(_told_session, ctx, adapter, turn))
     judged = await off(_judge, ctx, adapter, turn, end)
     outcome = await off(_outcome, effect, ctx, agent, judged, end)
     if effect.read_only:
@@ -223,6 +223,13 @@ def _outcome(effect: StartTurn, ctx: Ctx, agent: Agent, judged: Judged, end: Exi
         stopped_by=end.stopped_by,
         took_s=round(end.ended_at - end.began_at, 3),
     )
+
+
+def _told_session(ctx: Ctx, adapter: Adapter, turn: Turn) -> str:
+    """The conversation that a vanished turn had told of, from what it printed."""
+    out, now = jobs.output(ctx.folder / "stdout"), ctx.tools.clock.now()
+    gone = Exit(code=137, signal=9, stopped_by="", began_at=now, ended_at=now, strays=0, left=0, max_rss=0)
+    return adapter.judge(turn, gone, out, b"", now, "UTC").session
 
 
 def _looked_only(ctx: Ctx, ws: Workspace, outcome: Outcome) -> Outcome:
