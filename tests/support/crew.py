@@ -89,7 +89,7 @@ class Crew:
         command = [str(self.script), str(self.played)]
         return [{"id": i, "kind": "scripted", "command": command, "answers": list(answers)} for i in ids]
 
-    def settle(self, *agents: Turn, **tables: dict[str, Any]) -> None:
+    def settle(self, *agents: Turn, **tables: Any) -> None:
         """Write the machine's file: these agents (else one, `alpha`) and these tables."""
         text = [_toml("[[agents]]", agent) for agent in agents or self.agents("alpha")]
         text += [_toml(f"[{name}]", table) for name, table in tables.items()]
@@ -195,7 +195,9 @@ class Crew:
         """Wait until a turn in `seat` really runs, and its agent has begun to play."""
         count = len(self.starts())
         entry = self.until(
-            lambda event: type(event).__name__ == "EffectBegun" and f"/{seat}/" in event.key, process, run
+            lambda event: type(event).__name__ == "EffectBegun" and f"/{seat}/" in getattr(event, "key", ""),
+            process,
+            run,
         )
         until(lambda: len(self.starts()) >= max(1, count))
         return entry
@@ -244,7 +246,7 @@ USUAL: Steps = [
 """An agent that does its duty at each node; it comes after what the story says."""
 
 
-def solo(folder: Path, *turns: Turn, **tables: dict[str, Any]) -> Crew:
+def solo(folder: Path, *turns: Turn, **tables: Any) -> Crew:
     """The smallest run: one agent that implements and writes the message; no plan and no review."""
     crew = Crew(folder)
     crew.settle(**{"pipeline": {"plan": False, "reviewers": 0}, "land": LOCAL, **tables})
