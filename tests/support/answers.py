@@ -2,6 +2,8 @@
 
 from collections.abc import Iterator
 
+import msgspec
+
 from nightcrew.core.brief import small
 from nightcrew.core.effects import (
     CollectWork,
@@ -10,6 +12,7 @@ from nightcrew.core.effects import (
     EmitCompletionMarkerAndTerminate,
     Land,
     MakeCommit,
+    ResetWorkspace,
     RunCommands,
     StartTurn,
     SyncBase,
@@ -32,6 +35,7 @@ from nightcrew.core.events import (
     TurnEnded,
     TurnLost,
     WorkspaceLost,
+    WorkspaceReset,
 )
 from nightcrew.core.ids import Commit, Tree
 from nightcrew.core.work import (
@@ -68,9 +72,8 @@ def of_kind(effect: Effect, world: World) -> Iterator[Event]:
             yield from turns(effect, world)
         case RunCommands():
             yield from commands(effect)
-        case CollectWork():
-            world.edited.add(effect.slot)
-            yield world.collected(effect)
+        case CollectWork() | ResetWorkspace():
+            yield from housed(effect, world)
         case SyncBase() | ContinueRebase():
             yield from bases(effect, world)
         case MakeCommit():
@@ -86,6 +89,17 @@ def of_kind(effect: Effect, world: World) -> Iterator[Event]:
             yield CompletionMarkerWriteFailed(is_failure=effect.is_failure, error="read-only")
         case _:
             return
+
+
+def housed(effect: CollectWork | ResetWorkspace, world: World) -> Iterator[Event]:
+    """Work that changed something nobody expected; a reset on which a repair did not fit."""
+    if isinstance(effect, CollectWork):
+        world.edited.add(effect.slot)
+        yield world.collected(effect)
+        return
+    reset = world.housed(effect)
+    if isinstance(reset, WorkspaceReset):
+        yield msgspec.structs.replace(reset, skipped=effect.repairs[:1])
 
 
 def turns(effect: StartTurn, world: World) -> Iterator[Event]:

@@ -2,11 +2,15 @@
 
 from nightcrew.core import reducer
 from nightcrew.core.effects import (
+    Ask,
     Effect,
     EmitCompletionMarkerAndTerminate,
     Land,
     MakeCommit,
+    PrepareWorkspace,
     RescueWork,
+    ResetWorkspace,
+    RunCommands,
     Timer,
     slot_of,
 )
@@ -44,7 +48,7 @@ def at_a_fact(before: RunState, event: Event, after: RunState) -> None:
     if after.phase is PipelinePhase.Interrupted and before.phase is not after.phase:
         assert isinstance(event, CompletionMarkerEmitted), "only a marker interrupts a run"
     if isinstance(event, RecoveryAttempted):
-        assert event.target_phase in ORDER
+        goes_back(before, event, after)
     if isinstance(event, HandedOver):
         goes_forward(after, event)
 
@@ -60,6 +64,17 @@ def counts_move(before: RunState, event: Event, after: RunState) -> None:
     assert now.attempts == was.attempts + rose, f"{event} changed the count from {was.attempts} to {now.attempts}"
     assert now.level >= was.level
     assert now.level in {level_of(now.attempts), was.level, 1}
+
+
+def goes_back(before: RunState, event: RecoveryAttempted, after: RunState) -> None:
+    """A recovery leads to work, and forgets exactly as much as its level says."""
+    assert event.target_phase in ORDER
+    level = max(event.level, before.trouble.level) if before.trouble else 0
+    kept = {3: max(0, before.iteration - 1), 4: 0}.get(level, before.iteration)
+    assert after.iteration == kept
+    assert after.recovery_epoch == before.recovery_epoch + (level >= 3)
+    assert after.handovers == before.handovers
+    assert all(after.generations[seat] >= n for seat, n in before.generations.items())
 
 
 def goes_forward(state: RunState, event: HandedOver) -> None:
@@ -86,6 +101,9 @@ def in_a_state(state: RunState) -> None:
     assert all(slot_of(e) in {"", *known} for e in effects if e.key not in state.open), "a workspace the run has not"
     for effect in effects:
         lands_what_was_tested(state, effect)
+    if state.rewinds and state.phase in ORDER:
+        begun = (ResetWorkspace, PrepareWorkspace, RunCommands, Ask)
+        assert all(isinstance(e, begun) for e in effects if e.key not in state.open), "a reset comes first"
     if state.marker is not None:
         assert all(isinstance(e, EmitCompletionMarkerAndTerminate | RescueWork | Timer) for e in effects)
     if not state.parked and reducer.blocked(state) is None:

@@ -161,6 +161,8 @@ class World:
     numbers: int = 0
     edited: set[SlotId] = field(default_factory=set)
     trees: dict[SlotId, tuple[Commit, Tree]] = field(default_factory=dict)
+    known: dict[Commit, Tree] = field(default_factory=dict)
+    """The trees of commits whose tree is not the usual one."""
     turns: list[StartTurn] = field(default_factory=list)
     """Every turn that really asked somebody."""
 
@@ -209,10 +211,14 @@ class World:
                 self.trees[slot] = (effect.start, tree)
                 return WorkspaceReady(key=effect.key, slot=slot, head=effect.start, tree=tree)
             case ResetWorkspace():
-                tree = self.tree_of(effect.start)
-                self.trees[effect.slot] = (effect.start, tree)
+                head, tree = effect.start, self.tree_of(effect.start)
+                if effect.repairs:
+                    n = self.number()
+                    head, tree = Commit(f"c{n}"), Tree(f"tree of {effect.start} and {' '.join(effect.repairs)}")
+                self.trees[effect.slot] = (head, tree)
+                self.known[head] = tree
                 self.edited.discard(effect.slot)
-                return WorkspaceReset(key=effect.key, head=effect.start, tree=tree)
+                return WorkspaceReset(key=effect.key, head=head, tree=tree)
             case RescueWork():
                 return WorkRescued(key=effect.key, ref="refs/nightcrew/rescue/a1b2/1")
             case DropWorkspaces():
@@ -273,7 +279,7 @@ class World:
 
     def tree_of(self, commit: Commit) -> Tree:
         """The tree of a commit."""
-        return next((tree for head, tree in self.trees.values() if head == commit), Tree(f"tree of {commit}"))
+        return self.known.get(commit, Tree(f"tree of {commit}"))
 
 
 def shaped(reads: str) -> Report | None:

@@ -116,12 +116,13 @@ class Land(Request, frozen=True, tag=True):
 
 
 class ResetWorkspace(Request, frozen=True, tag=True):
-    """Set a slot back to `start` after everything in it was rescued (decision 0030)."""
+    """Set a slot back to `start`, on `branch`, after everything in it was rescued; then each of `repairs` on top, where it fits."""
 
     slot: SlotId
     label: Label
     branch: str
     start: Commit
+    repairs: tuple[Commit, ...] = ()
 
 
 class RescueWork(Request, frozen=True, tag=True):

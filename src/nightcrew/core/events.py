@@ -240,11 +240,13 @@ class LandingRefused(Answer, frozen=True, tag=True):
 
 
 class WorkspaceReset(Answer, frozen=True, tag=True):
-    """A slot is back at its start; `rescued` names the ref that holds what was there."""
+    """A slot is back at its start with the repairs that fit on top; `rescued` names the ref that holds what was there."""
 
     head: Commit
     tree: Tree
     rescued: str = ""
+    skipped: tuple[Commit, ...] = ()
+    """The repairs that conflicted and were left out."""
 
 
 class WorkRescued(Answer, frozen=True, tag=True):

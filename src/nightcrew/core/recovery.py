@@ -27,14 +27,24 @@ from nightcrew.core.events import (
     TimerFired,
     WorkCollected,
 )
-from nightcrew.core.ids import AgentId, SeatKey, fraction
+from nightcrew.core.ids import AgentId, Label, SeatKey, fraction
 from nightcrew.core.phases.catalog import PHASES
 from nightcrew.core.roster import AgentRole, Answers
-from nightcrew.core.state import Marker, RunState, Trouble, enter, key_for, line, timer
-from nightcrew.core.trouble import ORDER
-from nightcrew.core.work import Brief, Candidate, Part, PipelinePhase
+from nightcrew.core.seats import forget
+from nightcrew.core.state import Marker, Repair, RunState, Trouble, enter, key_for, line, timer, without
+from nightcrew.core.trouble import (
+    CHAINS_OF,
+    NODE,
+    NODES_OF,
+    ORDER,
+    SEATS_OF,
+    back_to_an_iteration,
+    back_to_its_start,
+    first_phase,
+    role_of,
+)
+from nightcrew.core.work import Brief, Candidate, Class, Part, PipelinePhase, Question
 
-NODE = "dev-fix"
 SEAT = SeatKey("dev-fix")
 PAUSE = "recovery"
 MARKER = "marker"
@@ -43,6 +53,12 @@ FREE_ATTEMPTS = 3
 UNAVAILABLE_FIRST_S = 60.0
 UNAVAILABLE_LONGEST_S = 1800.0
 CEILING = "ceiling"
+STUCK = "stuck"
+LOGIN = "login"
+STUCK_AFTER = 3
+"""How often in a row level 4 may end the same, with the same files, before a person is asked."""
+SLOW_FIRST_S = 900.0
+SLOW_LONGEST_S = 6 * 3600.0
 
 
 def level_of(attempts: int) -> int:
@@ -57,6 +73,11 @@ def pause_s(state: RunState, attempts: int) -> float:
         return 0.0
     span = min(ladder.pause_max_s, ladder.pause_s * 2.0 ** min(attempts - FREE_ATTEMPTS - 1, 30))
     return span * (0.8 + 0.2 * fraction(f"{state.started.run}/pause/{attempts}"))
+
+
+def slow_s(times: int) -> float:
+    """Seconds of the slow schedule, for what only a person can change: 15 minutes doubling to 6 hours."""
+    return min(SLOW_LONGEST_S, SLOW_FIRST_S * 2.0 ** min(times, 10))
 
 
 # ── what is due ───────────────────────────────────────────────────────────────────────────────────────────────────
@@ -96,7 +117,7 @@ def due(state: RunState) -> Event | None:
     if state.phase is not PipelinePhase.AwaitingDevFix or state.marker is not None:
         return None
     if not trouble.triggered:
-        return DevFixTriggered(failed_phase=trouble.failed_phase, failed_role=_role(trouble))
+        return DevFixTriggered(failed_phase=trouble.failed_phase, failed_role=role_of(trouble))
     if trouble.unavailable:
         return None if trouble.wait_until else _back(state, trouble, max(1, trouble.level))
     if not trouble.finished:
@@ -134,13 +155,24 @@ def _tell(state: RunState, trouble: Trouble) -> Event | None:
 
 
 def _back(state: RunState, trouble: Trouble, level: int) -> Event:
-    """The way back into the pipeline: escalation, chain reset, recovery."""
+    """The way back into the pipeline: escalation, chain resets, recovery."""
     if trouble.attempted and level > trouble.attempted:
         reason = f"{trouble.attempts} attempts did not help: {trouble.failure.reason}"
         return RecoveryEscalated(from_level=trouble.attempted, to_level=level, reason=line(reason))
-    if trouble.failure.exhausted and not trouble.reset:
-        return ChainReset(chain=trouble.failure.exhausted, handovers_before=len(state.handovers))
-    return RecoveryAttempted(level=level, attempt_count=trouble.attempts, target_phase=trouble.failed_phase)
+    for name in _chains(state, trouble, level):
+        if name not in trouble.reset:
+            return ChainReset(chain=name, handovers_before=len(state.handovers))
+    target = first_phase(state) if level >= 3 else trouble.failed_phase
+    return RecoveryAttempted(level=level, attempt_count=trouble.attempts, target_phase=target)
+
+
+def _chains(state: RunState, trouble: Trouble, level: int) -> tuple[str, ...]:
+    """The chains that start at their front again: an exhausted one; from level 2 on those of the phase, from level 3 on all."""
+    exhausted = (trouble.failure.exhausted,) if trouble.failure.exhausted else ()
+    phases = ORDER if level >= 3 else (trouble.failed_phase,) if level == 2 else ()
+    roles = dict.fromkeys(role for phase in phases for role in CHAINS_OF[phase])
+    moved = tuple(str(role) for role in roles if any(h.node in NODES_OF[role] for h in chain.counted(state, str(role))))
+    return tuple(dict.fromkeys((*exhausted, *moved)))
 
 
 def _may_fix(state: RunState, trouble: Trouble) -> bool:
@@ -187,9 +219,15 @@ def answered(state: RunState, effect: Effect, event: EffectAnswer) -> RunState:
 
 def _collected(state: RunState, trouble: Trouble, host: Candidate, event: WorkCollected) -> RunState:
     changed = event.change.tree != host.change.tree
-    repairs = (*trouble.repairs, event.change.head) if changed else trouble.repairs
+    if not changed:
+        return _with(state, step="told")
+    repairs = (*trouble.repairs, Repair(event.change.head, trouble.summary))
     if host.label in state.candidates:
         state = rooms.with_candidate(state, structs.replace(host, change=event.change))
+        late = ORDER.index(trouble.failed_phase) > ORDER.index(PipelinePhase.Review)
+        state = structs.replace(state, unreviewed=state.unreviewed or late)
+    else:
+        state = rooms.moved_to(state, host.seat, event.change)
     return _with(state, step="told", repairs=repairs)
 
 
@@ -211,7 +249,7 @@ def applied(state: RunState, event: Event) -> RunState:
         case RecoveryAttempted():
             return _attempted(state, event)
         case RecoverySucceeded():
-            return structs.replace(state, trouble=None)
+            return structs.replace(state, trouble=None, questions=without(state.questions, STUCK, LOGIN))
         case CompletionMarkerEmitted():
             return _emitted(state)
         case CompletionMarkerWriteFailed():
@@ -223,7 +261,8 @@ def applied(state: RunState, event: Event) -> RunState:
 def chain_reset(state: RunState, event: ChainReset) -> RunState:
     """The chain starts at its front again: handovers before that index no longer count."""
     resets = {**state.resets, event.chain: max(event.handovers_before, state.resets.get(event.chain, 0))}
-    return _with(structs.replace(state, resets=resets), reset=True)
+    done = state.trouble.reset if state.trouble else ()
+    return _with(structs.replace(state, resets=resets), reset=(*done, event.chain))
 
 
 def step_failed(state: RunState, reason: str) -> RunState:
@@ -237,7 +276,9 @@ def _attempt_over(state: RunState) -> RunState:
         return state
     attempts = trouble.attempts + 1
     ceiling = state.settings.ladder.ceiling
-    pause = pause_s(state, attempts)
+    if trouble.same >= STUCK_AFTER:
+        state = _asking(state, STUCK, f"Starting over ends the same way again and again: {trouble.failure.reason}")
+    pause = slow_s(trouble.same - STUCK_AFTER) if trouble.same >= STUCK_AFTER else pause_s(state, attempts)
     state = _with(
         state, attempts=attempts, level=max(trouble.level, level_of(attempts)), triggered=True, finished=True,
         wait_until=state.at + pause if pause else 0.0,
@@ -253,12 +294,34 @@ def _unavailable(state: RunState) -> RunState:
     trouble = state.trouble
     if trouble is None or trouble.unavailable:
         return state
+    login = trouble.failure.kind in {Class.Auth, Class.Billing}
     chain_of = _chain(state, trouble)
     cooling = {agent: until for agent, until in state.cooling.items() if until > state.at}
     free = [agent for agent in chain_of if agent not in cooling and agent not in trouble.failure.asked]
-    guess = state.at + min(UNAVAILABLE_LONGEST_S, UNAVAILABLE_FIRST_S * 2.0 ** min(trouble.waits, 10))
+    guess = (
+        slow_s(trouble.waits)
+        if login
+        else min(UNAVAILABLE_LONGEST_S, UNAVAILABLE_FIRST_S * 2.0 ** min(trouble.waits, 10))
+    )
+    guess += state.at
     until = 0.0 if free else min((cooling.get(agent, guess) for agent in chain_of), default=guess)
+    if login and not free:
+        text = f"No agent of the role {role_of(trouble)} can work: {trouble.failure.reason}"
+        state = _asking(state, LOGIN, text)
     return _with(state, unavailable=True, waits=trouble.waits + 1, wait_until=until)
+
+
+def _asking(state: RunState, name: str, text: str) -> RunState:
+    """The run with a question that holds nothing up; it is put once in a trouble."""
+    if name in state.questions:
+        return state
+    question = Question(name, text, holds=False, asked_at=state.at, how="go (try again now) | stop")
+    return structs.replace(state, questions={**state.questions, name: question})
+
+
+def told(state: RunState, word: str) -> RunState:
+    """The run after a person answered one of those questions: it ends, or tries again at once."""
+    return ending(state, "stopped by the operator") if word in {"stop", "no"} else _with(state, wait_until=0.0)
 
 
 def _attempted(state: RunState, event: RecoveryAttempted) -> RunState:
@@ -269,11 +332,25 @@ def _attempted(state: RunState, event: RecoveryAttempted) -> RunState:
     if trouble is None:
         return enter(state, target)
     level = max(event.level, trouble.level, level_of(event.attempt_count))
+    if level >= 3 > event.level:
+        target = first_phase(state)
     state = _with(
-        state, level=level, attempted=max(trouble.attempted, level), triggered=False, finished=False, unavailable=False, reset=False,
+        state, level=level, attempted=max(trouble.attempted, level), triggered=False, finished=False, unavailable=False, reset=(),
         step="ask", wait_until=0.0,
     )  # fmt: skip
-    return PHASES[target].again(enter(state, target))
+    state = enter(_starting_over(state, level, target), target)
+    return PHASES[target].again(state) if level < 2 else PHASES[target].afresh(state)
+
+
+def _starting_over(state: RunState, level: int, target: PipelinePhase) -> RunState:
+    """What the level forgets beyond the target phase's own progress."""
+    if level >= 3:
+        return back_to_an_iteration(state, 0 if level == 4 else max(0, state.iteration - 1))
+    if level == 2:
+        for seat in SEATS_OF[target]:
+            state = forget(state, seat)
+        return back_to_its_start(state, target)
+    return state
 
 
 def _emitted(state: RunState) -> RunState:
@@ -361,6 +438,7 @@ def wish(state: RunState, trouble: Trouble, host: Candidate) -> chain.Wish:
 def _brief(state: RunState, trouble: Trouble, host: Candidate) -> Brief:
     failure = trouble.failure
     tried = f"This is attempt {trouble.attempts + 1}; level {max(1, trouble.level)} of 4." if trouble.attempts else ""
+    before = "\n".join(f"- {r.summary}{' (left out: it conflicts)' if r.left_out else ''}" for r in trouble.repairs)
     findings = "\n".join(f"- {f.id}: {f.why}" for f in state.open_findings)
     return b.brief(
         b.HOUSE,
@@ -370,6 +448,7 @@ def _brief(state: RunState, trouble: Trouble, host: Candidate) -> Brief:
         b.quoted(host.change.patch, b.PATCH_LIMIT),
         f"# What failed\n\nPhase {trouble.failed_phase}, role {failure.role}: {failure.reason}. {tried}",
         b.quoted(failure.detail, b.OUTPUT_LIMIT),
+        f"# Repairs so far\n\n{before}" if before else None,
         f"# Open findings\n\n{findings}" if findings else None,
         "# What you are asked\n\nFind the cause and mend it, in the work or in what it needs, so that the step can be made again. "
         "Close with one line on what you did.",
@@ -377,13 +456,18 @@ def _brief(state: RunState, trouble: Trouble, host: Candidate) -> Brief:
 
 
 def _host(state: RunState) -> Candidate | None:
-    """The candidate in whose workspace a dev-fix works: the winner's, else any that exists."""
-    return state.winning or next(iter(state.candidates.values()), None)
+    """Where a dev-fix works: the winner's workspace, else any candidate's, else one that is only prepared."""
+    found = state.winning or next(iter(state.candidates.values()), None)
+    asked = state.started.roles.chain(AgentRole.Developer)
+    if found is not None or not asked:
+        return found
+    labels = (Label(seat.removeprefix("impl-")) for seat in state.workspaces if seat.startswith("impl-"))
+    return next((host for label in labels if (host := rooms.untouched(state, label, asked[0]))), None)
 
 
 def _chain(state: RunState, trouble: Trouble) -> tuple[AgentId, ...]:
     """Whom the failed role asks; fixers that nobody named are the winner's own agent."""
-    role, winner = _role(trouble), state.winning
+    role, winner = role_of(trouble), state.winning
     if role is AgentRole.Fixer and not state.started.roles.fixer_set and winner is not None:
         return (winner.agent,)
     return state.started.roles.chain(role) or tuple(agent.id for agent in state.started.roster)
@@ -391,26 +475,6 @@ def _chain(state: RunState, trouble: Trouble) -> tuple[AgentId, ...]:
 
 def _lost(state: RunState, host: Candidate) -> bool:
     return host.seat not in state.workspaces
-
-
-def _role(trouble: Trouble) -> AgentRole:
-    """The failed role; a failure without an agent takes its phase's role."""
-    named = trouble.failure.role
-    if named in {str(role) for role in AgentRole}:
-        return AgentRole(named)
-    return ROLE_OF.get(trouble.failed_phase, AgentRole.Developer)
-
-
-ROLE_OF = {
-    PipelinePhase.Planning: AgentRole.Planner,
-    PipelinePhase.Development: AgentRole.Developer,
-    PipelinePhase.Judging: AgentRole.Judge,
-    PipelinePhase.Review: AgentRole.Reviewer,
-    PipelinePhase.FinalValidation: AgentRole.Fixer,
-    PipelinePhase.CommitMessage: AgentRole.Committer,
-    PipelinePhase.Landing: AgentRole.Fixer,
-    PipelinePhase.Finalizing: AgentRole.Developer,
-}
 
 
 def _with(state: RunState, **changes: object) -> RunState:

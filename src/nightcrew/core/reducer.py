@@ -16,6 +16,7 @@ from nightcrew.core.effects import (
     Effect,
     EmitCompletionMarkerAndTerminate,
     PrepareWorkspace,
+    ResetWorkspace,
     RunCommands,
     StartTurn,
     Timer,
@@ -49,6 +50,7 @@ from nightcrew.core.events import (
     Wanted,
     WorkspaceLost,
     WorkspaceReady,
+    WorkspaceReset,
 )
 from nightcrew.core.ids import EffectId, SeatKey
 from nightcrew.core.phases import landing, planning
@@ -101,7 +103,7 @@ def _told(state: RunState, event: Event) -> RunState:
     if state.done:
         return state
     match event:
-        case ParkAsked(now=now):
+        case ParkAsked(now=now) if state.marker is None:
             return structs.replace(state, parked=True, park_now=state.park_now or now or state.parked)
         case ResumeAsked():
             return structs.replace(state, parked=False, park_now=False)
@@ -149,6 +151,8 @@ def _answer(state: RunState, event: EffectAnswer) -> RunState:
     state = structs.replace(state, crashes=without(state.crashes, counted)) if counted in state.crashes else state
     if isinstance(effect, PrepareWorkspace):
         return rooms.ready(state, effect, event) if isinstance(event, WorkspaceReady) else state
+    if isinstance(effect, ResetWorkspace):
+        return rooms.was_reset(state, effect, event) if isinstance(event, WorkspaceReset) else state
     if isinstance(effect, RunCommands) and effect.purpose is Purpose.Setup and isinstance(event, CommandsEnded):
         return _set_up(state, effect, event)
     return _routed(state, opened, event)
@@ -304,6 +308,8 @@ def _replied(state: RunState, event: Answered) -> RunState:
         return structs.replace(state, contested=False, trying=trying)
     if event.question == planning.RED_BASE and not yes:
         return recovery.ending(state, "the base is red and the start was declined")
+    if event.question in {recovery.STUCK, recovery.LOGIN}:
+        return recovery.told(state, word)
     return state
 
 
@@ -321,7 +327,7 @@ def desired(state: RunState) -> tuple[Effect, ...]:
     """What is asked for now; never a Record, and never depending on whether one is due (decision 0002)."""
     if state.done:
         return ()
-    if state.parked:
+    if state.parked and state.marker is None:
         still = () if state.park_now else tuple(o.effect for o in state.open.values() if o.begun)
         return tuple(e for e in still if not isinstance(e, Timer | Ask))
     if state.marker is not None:
@@ -334,7 +340,9 @@ def desired(state: RunState) -> tuple[Effect, ...]:
 
 
 def _phase_wants(state: RunState) -> tuple[Effect, ...]:
-    return recovery.wants(state) if state.phase is PipelinePhase.AwaitingDevFix else PHASES[state.phase].wants(state)
+    if state.phase is PipelinePhase.AwaitingDevFix:
+        return recovery.wants(state)
+    return rooms.rewinding(state) or PHASES[state.phase].wants(state)
 
 
 def _stale(state: RunState, effect: Effect) -> bool:
@@ -400,7 +408,7 @@ def wanted(state: RunState) -> tuple[Wanted, ...]:
 
 def _advance(state: RunState) -> RunState:
     """Move on through steps that ask nothing, until there is something to ask or to record."""
-    while state.phase in PHASES and state.marker is None and not (state.trouble and state.trouble.over):
+    while state.phase in PHASES and not (state.marker or state.rewinds or (state.trouble and state.trouble.over)):
         further = PHASES[state.phase].arrived(state)
         if further is state:
             return state

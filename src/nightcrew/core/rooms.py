@@ -2,11 +2,11 @@
 
 from msgspec import structs
 
-from nightcrew.core.effects import CollectWork, Effect, PrepareWorkspace, RunCommands
-from nightcrew.core.events import WorkspaceReady
-from nightcrew.core.ids import Commit, Label, SeatKey, SlotId, Tree
-from nightcrew.core.state import RunState, Workspace, branch_of, iteration_base, key_for
-from nightcrew.core.work import Candidate, Purpose
+from nightcrew.core.effects import CollectWork, Effect, PrepareWorkspace, ResetWorkspace, RunCommands
+from nightcrew.core.events import WorkspaceReady, WorkspaceReset
+from nightcrew.core.ids import AgentId, Commit, Label, SeatKey, SlotId, Tree
+from nightcrew.core.state import Rewind, RunState, Workspace, branch_of, iteration_base, key_for, without
+from nightcrew.core.work import Candidate, Change, Purpose
 
 
 def impl_seat(label: Label) -> SeatKey:
@@ -24,10 +24,77 @@ def author(state: RunState, label: Label) -> tuple[Effect, ...]:
         key = key_for(state, PrepareWorkspace, "workspace", seat)
         branch = branch_of(state, label)
         return (PrepareWorkspace(key=key, node="workspace", seat=seat, start=start, label=label, branch=branch),)
+    back = state.rewinds.get(seat)
+    if back is not None:
+        return (_reset(state, label, known, back),)
     verify = state.settings.verify
     if verify.setup and not known.set_up:
         return (commands(state, Purpose.Setup, seat, verify.setup),)
     return ()
+
+
+def _reset(state: RunState, label: Label, known: Workspace, back: Rewind) -> Effect:
+    seat = impl_seat(label)
+    return ResetWorkspace(
+        key=key_for(state, ResetWorkspace, "workspace", seat),
+        node="workspace",
+        seat=seat,
+        slot=known.slot,
+        label=label,
+        branch=branch_of(state, label),
+        start=back.start,
+        repairs=back.repairs,
+    )
+
+
+def rewound(state: RunState, label: Label, start: Commit) -> RunState:
+    """The run with that workspace to be set back, and the trouble's repairs kept (decision 0022)."""
+    repairs = tuple(r.commit for r in state.trouble.repairs if not r.left_out) if state.trouble else ()
+    if impl_seat(label) not in state.workspaces and not repairs:
+        return state
+    return structs.replace(state, rewinds={**state.rewinds, impl_seat(label): Rewind(start, repairs)})
+
+
+def rewinding(state: RunState) -> tuple[Effect, ...]:
+    """The resets that come before anything else of the phase."""
+    return tuple(e for seat in state.rewinds for e in author(state, Label(seat.removeprefix("impl-"))))
+
+
+def was_reset(state: RunState, effect: ResetWorkspace, event: WorkspaceReset) -> RunState:
+    """The run after a workspace was set back; a reset that is no longer the one that is due means nothing."""
+    due, space = state.rewinds.get(effect.seat), state.workspaces.get(effect.seat)
+    if due is None or space is None or due != Rewind(effect.start, effect.repairs):
+        return state
+    space = structs.replace(space, start=event.head, tree=event.tree)
+    state = structs.replace(
+        state, rewinds=without(state.rewinds, effect.seat), workspaces={**state.workspaces, effect.seat: space}
+    )
+    candidate = state.candidates.get(effect.label)
+    if candidate is not None:
+        change = structs.replace(candidate.change, head=event.head, tree=event.tree)
+        state = with_candidate(state, structs.replace(candidate, change=change))
+    if state.trouble is None or not event.skipped:
+        return state
+    repairs = tuple(structs.replace(r, left_out=r.left_out or r.commit in event.skipped) for r in state.trouble.repairs)
+    return structs.replace(state, trouble=structs.replace(state.trouble, repairs=repairs))
+
+
+def untouched(state: RunState, label: Label, agent: AgentId) -> Candidate | None:
+    """A workspace seen as the candidate it may become: no change yet, `agent` first asked."""
+    seat = impl_seat(label)
+    space = state.workspaces.get(seat)
+    if space is None:
+        return None
+    change = Change(space.start, space.tree)
+    return Candidate(
+        label=label, seat=seat, agent=agent, slot=space.slot, start=space.start, start_tree=space.tree, change=change
+    )
+
+
+def moved_to(state: RunState, seat: SeatKey, change: Change) -> RunState:
+    """The run whose prepared workspace now starts from a repair of the base."""
+    space = structs.replace(state.workspaces[seat], start=change.head, tree=change.tree)
+    return structs.replace(state, workspaces={**state.workspaces, seat: space})
 
 
 def reader(state: RunState, seat: SeatKey, head: Commit) -> tuple[Effect, ...]:

@@ -170,6 +170,28 @@ class Marker(Struct, frozen=True, omit_defaults=True, kw_only=True):
     wait_until: float = 0.0
 
 
+class Mark(Struct, frozen=True, omit_defaults=True):
+    """Where a phase began: the winner as it was, and the base it stood on."""
+
+    winner: Candidate
+    base: Commit
+
+
+class Rewind(Struct, frozen=True, omit_defaults=True):
+    """A workspace that is to be set back to `start`, with those repairs on top, before anything else happens in it."""
+
+    start: Commit
+    repairs: tuple[Commit, ...] = ()
+
+
+class Repair(Struct, frozen=True, omit_defaults=True):
+    """The commit a dev-fix left and what it said; `left_out` when a reset could not put it on top again."""
+
+    commit: Commit
+    summary: str
+    left_out: bool = False
+
+
 class Trouble(Struct, frozen=True, omit_defaults=True, kw_only=True):
     """A terminal failure being recovered from, until the phase that failed completes."""
 
@@ -188,13 +210,17 @@ class Trouble(Struct, frozen=True, omit_defaults=True, kw_only=True):
     """No agent can work: the wait and the chain reset come next, no attempt is counted."""
     waits: int = 0
     wait_until: float = 0.0
-    reset: bool = False
-    """The exhausted chain was reset since the last failure."""
+    reset: tuple[str, ...] = ()
+    """The chains that were reset since the last failure."""
     step: str = "ask"
     """Of the dev-fix turn: `ask`, `collect` or `told`."""
     summary: str = ""
     success: bool = False
-    repairs: tuple[Commit, ...] = ()
+    repairs: tuple[Repair, ...] = ()
+    tree: Tree = Tree("")
+    """Of the work, when it failed last."""
+    same: int = 0
+    """How often in a row it failed alike at level 4 with an unchanged tree."""
     over: bool = False
     """The phase that failed completed; the success is recorded before anything else."""
 
@@ -224,6 +250,12 @@ class RunState(Struct, frozen=True, omit_defaults=True, kw_only=True):
     workspaces: dict[SeatKey, Workspace] = {}
     base: Commit = Commit("")
     iteration: int = 0
+    iterations: tuple[Candidate, ...] = ()
+    """The winner each iteration after the first began with."""
+    marks: dict[PipelinePhase, Mark] = {}
+    rewinds: dict[SeatKey, Rewind] = {}
+    unreviewed: bool = False
+    """A repair changed the winner after its review."""
     recovery_epoch: int = 0
     preflight: CommandsEnded | None = None
     plan: Blob | None = None

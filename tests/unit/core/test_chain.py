@@ -366,4 +366,5 @@ def test_a_seat_never_goes_to_another_agent_with_its_conversation() -> None:
     offered = [t.session for t in sim.started(StartTurn) if t.session]
     assert len(offered) == len(set(offered))
     fix: SeatState = sim.state.seats[SeatKey("fix")]
-    assert (fix.agent, fix.generation) == ("gamma", 2)
+    assert fix.agent == "gamma"
+    assert fix.generation > 1

@@ -47,6 +47,8 @@ def arrived(state: RunState) -> RunState:
     winner = state.winning
     if winner is None:
         return missing(state, "a winner", str(AgentRole.Committer))
+    if state.unreviewed:
+        return enter(state, PipelinePhase.Review)
     if state.gated != winner.change.tree:
         return enter(state, PipelinePhase.FinalValidation, validating=_gate_again(state), gated=Tree(""))
     if state.committing.text is None and not state.started.roles.chain(AgentRole.Committer):

@@ -8,9 +8,9 @@ from nightcrew.core.effects import CollectWork, Effect, RunCommands
 from nightcrew.core.events import CommandsEnded, EffectAnswer, WorkCollected
 from nightcrew.core.ids import AgentId, Label
 from nightcrew.core.roster import AgentRole, Answers
-from nightcrew.core.state import Lane, RunState, agent_of
+from nightcrew.core.state import Lane, RunState, agent_of, iteration_base
 from nightcrew.core.trouble import fail, leave
-from nightcrew.core.work import Blob, Brief, Candidate, Change, Claim, Failure, Outcome, PipelinePhase, Purpose
+from nightcrew.core.work import Brief, Candidate, Claim, Failure, Outcome, PipelinePhase, Purpose
 
 NODE = "implement"
 LABELS = (Label("A"),)
@@ -77,8 +77,12 @@ def answered(state: RunState, effect: Effect, event: EffectAnswer) -> RunState:
 
 
 def afresh(state: RunState) -> RunState:
-    """All lanes from their first turn (recovery level 2)."""
-    return structs.replace(state, lanes={}, candidates={}, winner=Label(""))
+    """All lanes from their first turn, in a workspace as the iteration found it (recovery level 2)."""
+    state = structs.replace(state, lanes={}, candidates={}, winner=Label(""))
+    if state.iteration and state.iterations:
+        began = state.iterations[state.iteration - 1]
+        state = rooms.with_candidate(structs.replace(state, winner=began.label), began)
+    return rooms.rewound(state, LABELS[0], iteration_base(state))
 
 
 def again(state: RunState) -> RunState:
@@ -134,36 +138,20 @@ def _brief(state: RunState, label: Label, *, memory: bool) -> Brief:
 
 def _told(state: RunState, at: Lane, outcome: Outcome, agent: AgentId) -> RunState:
     claim = outcome.report if isinstance(outcome.report, Claim) else None
-    candidate = state.candidates.get(at.label)
+    candidate = _candidate(state, at.label, agent)
     if candidate is not None:
-        told = structs.replace(candidate, agent=agent, claim=claim, answer=outcome.answer)
-        state = rooms.with_candidate(state, told)
-    else:
-        state = structs.replace(
-            state, candidates={**state.candidates, at.label: _first(state, at, agent, claim, outcome.answer)}
-        )
+        state = rooms.with_candidate(state, structs.replace(candidate, agent=agent, claim=claim, answer=outcome.answer))
     return _keep(state, structs.replace(at, step="collect", turns=at.turns + 1, failure=None))
 
 
-def _first(state: RunState, at: Lane, agent: AgentId, claim: Claim | None, answer: Blob | None) -> Candidate:
-
-    space = state.workspaces[rooms.impl_seat(at.label)]
-    return Candidate(
-        label=at.label,
-        seat=rooms.impl_seat(at.label),
-        agent=agent,
-        slot=space.slot,
-        start=space.start,
-        start_tree=space.tree,
-        change=Change(space.start, space.tree),
-        claim=claim,
-        answer=answer,
-    )
+def _candidate(state: RunState, label: Label, agent: AgentId) -> Candidate | None:
+    return state.candidates.get(label) or rooms.untouched(state, label, agent)
 
 
 def _collected(state: RunState, at: Lane, event: WorkCollected) -> RunState:
-    chain_of = state.started.roles.chain(AgentRole.Developer)
-    candidate = state.candidates.get(at.label) or _first(state, at, chain_of[0], None, None)
+    candidate = _candidate(state, at.label, state.started.roles.chain(AgentRole.Developer)[0])
+    if candidate is None:
+        return state
     candidate = structs.replace(
         candidate, change=event.change, start_tree=event.start_tree, turns=at.turns,
         failure=at.failure.reason if at.failure else "",

@@ -22,6 +22,7 @@ def arrived(state: RunState) -> RunState:
     if not viable:
         return missing(state, "a candidate", str(AgentRole.Judge))
     winner = viable[0].label
+    began = (*state.iterations[: state.iteration], viable[0])
     if state.iteration + 1 < state.settings.pipeline.iterations:
         lanes: dict[str, Lane] = {}
         return leave(
@@ -29,6 +30,7 @@ def arrived(state: RunState) -> RunState:
             PipelinePhase.Planning,
             winner=winner,
             iteration=state.iteration + 1,
+            iterations=began,
             lanes=lanes,
             plan=None,
             planning=Planning(),

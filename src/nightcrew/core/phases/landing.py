@@ -57,10 +57,14 @@ def _land(state: RunState, winner: Candidate) -> Land:
 def arrived(state: RunState) -> RunState:
     """A contested work lands only when a person says so; a finished branch is left in any case."""
     winner = state.winning
-    if winner is None or not state.commit:
-        return missing(state, "the commit", str(AgentRole.Fixer))
+    if winner is None:
+        return missing(state, "a winner", str(AgentRole.Fixer))
+    if state.unreviewed:
+        return enter(state, PipelinePhase.Review)
     if state.gated != winner.change.tree:
         return _back_to_gate(state)
+    if not state.commit:
+        return missing(state, "the commit", str(AgentRole.Fixer))
     asks = state.contested and state.settings.land.mode != "branch" and not state.trying.as_branch
     if asks and CONTESTED not in state.questions:
         text = "A reviewer rejects this work without a finding that blocks. Land it all the same?"
@@ -93,7 +97,9 @@ def answered(state: RunState, effect: Effect, event: EffectAnswer) -> RunState:
 
 def afresh(state: RunState) -> RunState:
     """From fetching the tip; the winner is kept (recovery level 2)."""
-    return structs.replace(state, trying=LandingTry(as_branch=state.trying.as_branch))
+    return structs.replace(
+        state, trying=LandingTry(as_branch=state.trying.as_branch), gated=Tree(""), commit=Commit("")
+    )
 
 
 def again(state: RunState) -> RunState:

@@ -52,7 +52,8 @@ def answered(state: RunState, effect: Effect, event: EffectAnswer) -> RunState:
 
 def afresh(state: RunState) -> RunState:
     """Start the phase from its first effect (recovery level 2)."""
-    return structs.replace(state, planning=Planning(), plan=None)
+    state = structs.replace(state, planning=Planning(), plan=None)
+    return rooms.rewound(state, FIRST, iteration_base(state))
 
 
 def again(state: RunState) -> RunState:

@@ -10,7 +10,7 @@ from nightcrew.core.effects import CollectWork, Effect, RunCommands
 from nightcrew.core.events import BaseSynced, CommandsEnded, EffectAnswer, WorkCollected
 from nightcrew.core.ids import SeatKey
 from nightcrew.core.roster import AgentRole, Answers
-from nightcrew.core.state import Reviewing, RunState, red_of
+from nightcrew.core.state import Basing, Reviewing, RunState, red_of
 from nightcrew.core.trouble import fail, leave, missing
 from nightcrew.core.work import (
     Brief,
@@ -66,6 +66,8 @@ def arrived(state: RunState) -> RunState:
     at, winner = state.reviewing, state.winning
     if winner is None:
         return missing(state, "a winner", str(AgentRole.Reviewer))
+    if state.unreviewed:
+        return _once_more(state)
     if at.step == "base" and at.basing.step == "done":
         return _at(state, step="ask")
     if at.step == "ask" and (not _panel(state) or SEAT in at.reviews):
@@ -96,7 +98,8 @@ def answered(state: RunState, effect: Effect, event: EffectAnswer) -> RunState:
 
 def afresh(state: RunState) -> RunState:
     """The phase from its first effect; the round that was reached is kept (recovery level 2)."""
-    return structs.replace(state, reviewing=Reviewing(round=state.reviewing.round))
+    at = state.reviewing.round
+    return structs.replace(state, reviewing=Reviewing(round=at, granted=at - 1))
 
 
 def again(state: RunState) -> RunState:
@@ -223,6 +226,13 @@ def _decide(state: RunState) -> RunState:
     if red:
         return fail(_at(state, step="e2e"), _red(state))
     return _hand_on(state, contested=reject)
+
+
+def _once_more(state: RunState) -> RunState:
+    """A repair changed the work after its review: it is looked at once more, which uses no round (decision 0022)."""
+    at = state.reviewing
+    first = Reviewing(step="ask", round=at.round + 1, granted=at.granted + 1, basing=Basing(step="done"))
+    return structs.replace(state, unreviewed=False, reviewing=first if at.step != "base" else at)
 
 
 def _hand_on(state: RunState, *, contested: bool) -> RunState:

@@ -7,7 +7,7 @@ from nightcrew.core import brief as b
 from nightcrew.core.effects import CollectWork, Effect, RunCommands
 from nightcrew.core.events import BaseSynced, CommandsEnded, EffectAnswer, WorkCollected
 from nightcrew.core.roster import AgentRole, Answers
-from nightcrew.core.state import RunState, Validating, red_of
+from nightcrew.core.state import RunState, Validating, enter, red_of
 from nightcrew.core.trouble import fail, leave, missing
 from nightcrew.core.work import Brief, Candidate, CommandResult, Failure, Part, PipelinePhase, Purpose
 
@@ -48,6 +48,8 @@ def arrived(state: RunState) -> RunState:
     winner, at, verify = state.winning, state.validating, state.settings.verify
     if winner is None:
         return missing(state, "a winner", str(AgentRole.Fixer))
+    if state.unreviewed:
+        return enter(state, PipelinePhase.Review)
     if at.step == "base" and at.basing.step == "done":
         return _at(state, step="pre_gate")
     if at.step == "pre_gate" and not verify.pre_gate:
