@@ -35,10 +35,10 @@ def test_a_command_that_two_agents_name_is_asked_once(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("ref", "line"),
     [
-        (SecretRef(env="GONE"), 'agent "x": K is to be read from GONE, which is not set (export GONE)'),
-        (SecretRef(command="echo no key >&2; exit 3"), "failed with exit code 3 (no key)"),
-        (SecretRef(command="true"), "`true` printed nothing usable (try it in a shell)"),
-        (SecretRef(command="sleep 60"), "`sleep 60` did not answer within 0.2 s"),
+        (SecretRef(env="GONE"), 'agent "x": no value for K: GONE is not set (export GONE)'),
+        (SecretRef(command="echo no key >&2; exit 3"), "gave no value, exit code 3 (no key)"),
+        (SecretRef(command="true"), "`true` gave no value, exit code 0 (try it in a shell)"),
+        (SecretRef(command="sleep 60"), "`sleep 60` gave no value within 0.2 s"),
     ],
 )
 def test_a_value_that_cannot_be_had_is_one_line(tmp_path: Path, ref: SecretRef, line: str) -> None:
