@@ -3,176 +3,153 @@
 import re
 import tomllib
 from collections.abc import Iterator, Mapping
-from enum import StrEnum
+from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
-from msgspec import Struct
-
-from nightcrew.config.agents import KindInfo, read_agents
-from nightcrew.config.lines import Path as KeyPath
-from nightcrew.config.lines import key_lines
-from nightcrew.config.mistakes import Complaint, Mistake, Origin, near
-from nightcrew.config.readers import ids, shown
-from nightcrew.config.table import LATER, TABLES, Setting
-from nightcrew.core.roster import AgentRole
+from nightcrew.config.mistakes import Mistake, Origin
+from nightcrew.config.table import TABLES, Said, Spot, file_shape, read
+from nightcrew.core.roster import Agent, Answers
+from nightcrew.errors import UserError
 
 
-class Side(StrEnum):
-    """Whose word a layer is; later ones win."""
+class KindInfo(NamedTuple):
+    """What the settings must know of a kind of agent."""
 
-    Machine = "machine"
-    Repository = "repository"
-    CommandLine = "command line"
+    answers: tuple[
+        Answers, ...
+    ]  # what its adapter can give; an entry may name fewer, or any where it brings the program
+    argv: bool = False  # an entry brings the program (`command`)
+    model: bool = True  # an entry may name a model
+    money: bool = False  # the program reports what a turn cost
 
 
-class Layer(Struct, frozen=True, kw_only=True):
-    """What one source says. `values` holds core values by dotted key; `origins` also knows items (`roles.fixer.1`)."""
+Kinds = Mapping[str, KindInfo]
 
-    side: Side
+
+class Layer(NamedTuple):
+    """What one source says. `roster`: whether its agents could be told (or it has none), however wrong one is."""
+
     file: str
-    values: dict[str, Any] = {}
-    origins: dict[str, Origin] = {}
+    values: Mapping[str, Any] = {}
+    lines: Mapping[Spot, int] = {}
     mistakes: tuple[Mistake, ...] = ()
-    readable: bool = True
+    roster: bool = True
+
+    def at(self, spot: Spot) -> Origin:
+        """The place of `spot`, or of the nearest thing around it that has one."""
+        around = (spot[:end] for end in range(len(spot), 0, -1))
+        return Origin(self.file, next((self.lines[one] for one in around if one in self.lines), 0))
 
 
-class _Found(Struct, frozen=True):
-    """One thing the reading of a layer met: a value, or complaints about it."""
-
-    path: KeyPath
-    value: Any = None
-    said: tuple[Complaint, ...] = ()
-
-
-def read_file(side: Side, path: Path, file: str, kinds: Mapping[str, KindInfo]) -> Layer:
+def read_file(path: Path, file: str, kinds: Kinds) -> Layer:
     """The layer of the file at `path`, called `file` in messages; an absent file is an empty layer."""
     try:
-        raw = path.read_bytes()
-    except (FileNotFoundError, NotADirectoryError):
-        return Layer(side=side, file=file)
-    except OSError as error:
-        return _unreadable(side, Mistake(file, 0, f"cannot be read: {error.strerror}"))
-    try:
-        text = raw.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        return _unreadable(side, Mistake(file, raw.count(b"\n", 0, error.start) + 1, "is not UTF-8 text"))
-    try:
+        text = path.read_bytes().decode("utf-8-sig")
         data = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        return _unreadable(side, _not_toml(file, text, str(error)))
-    return _layer(side, file, data, key_lines(text), kinds)
+    except (FileNotFoundError, NotADirectoryError):
+        return Layer(file)
+    except (OSError, ValueError) as error:  # a ValueError: not UTF-8, or not TOML
+        line = re.search(r"at line (\d+)", str(error))
+        told = f"cannot be read: {getattr(error, 'strerror', None) or error}"
+        return Layer(file, mistakes=(Mistake(file, int(line[1]) if line else 0, told),), roster=False)
+    return _layer(file, data, key_lines(text), kinds)
 
 
-def _unreadable(side: Side, mistake: Mistake) -> Layer:
-    return Layer(side=side, file=mistake.file, mistakes=(mistake,), readable=False)
+def read_overrides(overrides: Mapping[str, str], kinds: Kinds) -> Layer:
+    """The command line's words, `{"limits.usd": "20"}`: as TOML if that makes a right value, else as they were typed."""
+    made = Layer("command line")
+    for key, typed in overrides.items():
+        table, _, inner = key.partition(".")
+        words: list[Any] = [typed]
+        with suppress(tomllib.TOMLDecodeError):
+            words.insert(0, tomllib.loads(f"x = {typed}")["x"])
+        tried = [_layer(made.file, {table: {inner: value}}, {}, kinds) for value in words]
+        best = next((one for one in tried if not one.mistakes), tried[0])
+        made = made._replace(values={**made.values, **best.values}, mistakes=made.mistakes + best.mistakes)
+    return made
 
 
-def _not_toml(file: str, text: str, error: str) -> Mistake:
-    """Python's words and line; it gives no line at the end of the text."""
-    found = re.search(r" \(at line (\d+), column (\d+)\)", error)
-    told = re.sub(r" \(at [^)]*\)$", "", error)
-    line = int(found.group(1)) if found else text.rstrip().count("\n") + 1
-    return Mistake(file, line, f"not valid TOML: {told[:1].lower()}{told[1:]}")
+def _layer(file: str, data: dict[str, Any], lines: dict[Spot, int], kinds: Kinds) -> Layer:
+    said: Said = []
+    got = read(file_shape(kinds), data, (), said)
+    entries = got.pop("agents", ())
+    values = {f"{name}.{key}": value for name, table in got.items() for key, value in (table or {}).items()}
+    values = {key: value for key, value in values.items() if value is not None}
+    if entries:
+        said += _wrong(entries, kinds)
+        values["agents"] = tuple(_agent(entry, kinds.get(entry.get("kind", ""))) for entry in entries)
+    layer = Layer(file, values, lines, roster=entries is not None)
+    texts = [(spot, ".".join(part for part in spot if isinstance(part, str)), error) for spot, error in said]
+    mistakes = (Mistake(*layer.at(spot), f"{key}: {e.message}", e.hint or _home(spot, e)) for spot, key, e in texts)
+    return layer._replace(mistakes=tuple(mistakes))
 
 
-def _layer(
-    side: Side, file: str, data: dict[str, Any], lines: dict[KeyPath, int], kinds: Mapping[str, KindInfo]
-) -> Layer:
-    values: dict[str, Any] = {}
-    mistakes: list[Mistake] = []
-    for found in _walk(data, side, kinds):
-        key = ".".join(map(str, found.path))
-        mistakes += [_mistake(file, lines, found.path, complaint) for complaint in found.said]
-        if not found.said or found.path == ("agents",):
-            values[key] = found.value
-    origins = {".".join(map(str, path)): Origin(file, line) for path, line in lines.items()}
-    return Layer(
-        side=side, file=file, values=values, origins=origins, mistakes=tuple(sorted(mistakes, key=lambda m: m.line))
-    )
-
-
-def _mistake(file: str, lines: dict[KeyPath, int], path: KeyPath, complaint: Complaint) -> Mistake:
-    """A complaint with its key before it and the line of the nearest thing that has one."""
-    whole = (*path, *complaint.path)
-    line = next((lines[whole[:end]] for end in range(len(whole), 0, -1) if whole[:end] in lines), 0)
-    return Mistake(file, line, f"{'.'.join(map(str, path))}: {complaint.text}", complaint.hint)
-
-
-def _walk(data: dict[str, Any], side: Side, kinds: Mapping[str, KindInfo]) -> Iterator[_Found]:
-    for name, value in data.items():
-        said: list[Complaint] = []
-        if name == "agents":
-            agents = read_agents(value, kinds, said)
-            yield _Found(("agents",), agents, tuple(said))
-        elif name in LATER:
-            yield _Found((name,), said=(Complaint(LATER[name]),))
-        elif name != "roles" and name not in TABLES:
-            yield _Found((name,), said=(_unknown_table(name),))
-        elif not isinstance(value, dict):
-            yield _Found((name,), said=(Complaint(f"{shown(value)} is not a table", f"[{name}]"),))
-        elif name == "machine" and side is not Side.Machine:
-            yield _Found((name,), said=(Complaint("belongs in the machine's file, not in the repository's"),))
-        else:
-            yield from _table(name, value)
-
-
-def _table(name: str, table: dict[str, Any]) -> Iterator[_Found]:
-    known = tuple(AgentRole) if name == "roles" else tuple(TABLES[name])
-    for key, value in table.items():
-        said: list[Complaint] = []
-        if key in known:
-            got = ids(value, said) if name == "roles" else TABLES[name][key].read(value, said)
-            yield _Found((name, key), got, tuple(said))
-        elif later := LATER.get(f"{name}.{key}"):
-            yield _Found((name, key), said=(Complaint(later),))
-        else:
-            yield _Found((name, key), said=(Complaint("unknown key", near(key, known) or _home(key)),))
-
-
-def _unknown_table(name: str) -> Complaint:
-    hint = _home(name) or near(name, ("agents", "roles", *TABLES))
-    return Complaint("unknown table or key", hint)
-
-
-def _home(key: str) -> str:
-    """Where a key that stands in the wrong place belongs."""
-    homes = [f"[{name}]" for name, table in TABLES.items() if key in table]
+def _home(spot: Spot, error: UserError) -> str:
+    """Where a key that is unknown here belongs."""
+    homes = [f"[{name}]" for name, table in TABLES.items() if spot[-1] in table and error.message == "unknown key"]
     return f"it belongs in {' or '.join(homes)}" if homes else ""
 
 
-def read_overrides(overrides: Mapping[str, str]) -> Layer:
-    """The command line's words, `{"limits.usd": "20"}`: dotted keys with values as they were typed."""
-    file = Side.CommandLine.value
-    values: dict[str, Any] = {}
-    mistakes: list[Mistake] = []
-    for key, typed in overrides.items():
-        setting = _setting(key)
-        if setting is None:
-            keys = [f"{name}.{inner}" for name, table in TABLES.items() for inner in table]
-            mistakes.append(Mistake(file, 0, f'unknown setting "{key}"', near(key, keys)))
-            continue
-        said: list[Complaint] = []
-        values[key] = setting.read(typed if setting.word else _typed(typed), said)
-        mistakes += [Mistake(file, 0, f"{key}: {complaint.text}", complaint.hint) for complaint in said]
-    return Layer(
-        side=Side.CommandLine,
-        file=file,
-        values=values,
-        origins={key: Origin(file) for key in values},
-        mistakes=tuple(mistakes),
-    )
+def _wrong(entries: tuple[dict[str, Any], ...], kinds: Kinds) -> Iterator[tuple[Spot, UserError]]:
+    """What only whole entries tell. Nothing more is held against an entry of an unknown kind."""
+    taken: set[Any] = set()
+    for n, entry in enumerate(entries):
+        info = kinds.get(entry.get("kind", ""), KindInfo(tuple(Answers), argv="command" in entry))
+        beyond = [] if info.argv else [one for one in entry.get("answers") or () if one not in info.answers]
+        checks = (
+            ("id", "id" not in entry, "every agent needs one"),
+            ("id", entry.get("id") in taken, "another agent has it already"),
+            ("kind", "kind" not in entry, "every agent needs one"),
+            ("command", info.argv and "command" not in entry, "this kind of agent needs one"),
+            ("command", "command" in entry and not info.argv, "this kind of agent takes none"),
+            ("model", "model" in entry and not info.model, "this kind of agent takes none"),
+            ("answers", beyond, f"this kind of agent can {', '.join(info.answers)} only"),
+        )
+        yield from ((("agents", n, key), UserError(told)) for key, wrong, told in checks if wrong)
+        taken |= {entry.get("id")} - {None}
 
 
-def _setting(key: str) -> Setting | None:
-    name, _, inner = key.partition(".")
-    return TABLES.get(name, {}).get(inner)
+def _agent(entry: dict[str, Any], info: KindInfo | None) -> Agent:
+    """Without `account`, agents of a kind share its login unless they bring a program or variables."""
+    told = {"id": "", "kind": "", **{key: value for key, value in entry.items() if value is not None}}
+    account = told["id"] if told.get("command") or told.get("env") else told["kind"]
+    named = told.get("answers", info.answers if info else tuple(Answers))
+    fields = {"account": account, **told, "answers": tuple(one for one in Answers if one in named)}
+    return Agent(**fields)
 
 
-def _typed(word: str) -> Any:
-    """A number, a truth or a list as TOML reads it; anything else is a text."""
-    try:
-        read = tomllib.loads(f"x = {word}")
-    except tomllib.TOMLDecodeError:
-        return word
-    return read["x"] if len(read) == 1 else word
+def key_lines(text: str) -> dict[Spot, int]:
+    """The line, counted from 1, of every table, key and list item of a text that `tomllib` accepts.
+
+    A row that can be read together with those before it ends a statement, or an item of a list that is still open:
+    what is new then began after the last such row.
+    """
+    found: dict[Spot, int] = {}
+    table: Spot = ()
+    headers, statement, begin = "", "", 1
+    for number, row in enumerate(text.replace("\r\n", "\n").split("\n"), 1):
+        if not statement and row.lstrip().startswith("["):
+            headers += row + "\n"
+            table = next(spot[:-1] for spot in _spots(tomllib.loads(headers + r'"\u0000" = 0')) if spot[-1] == "\0")
+            new = [table[: end + 1] for end in range(len(table))]
+        else:
+            statement += row + "\n"
+            for end in ("", "]"):
+                with suppress(tomllib.TOMLDecodeError):
+                    new = [(*table, *spot) for spot in _spots(tomllib.loads(statement + end))]
+                    break
+            else:
+                continue
+            statement = statement if end else ""
+        for spot in new:
+            found.setdefault(spot, begin)
+        begin = number + 1
+    return found
+
+
+def _spots(value: Any) -> Iterator[Spot]:
+    pairs = value.items() if isinstance(value, dict) else enumerate(value if isinstance(value, list) else ())
+    for key, one in pairs:
+        yield (key,)
+        yield from ((key, *spot) for spot in _spots(one))

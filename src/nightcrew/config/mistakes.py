@@ -1,9 +1,12 @@
 """What is wrong with a settings file: where, what, and the nearest right word. Nothing here reads a file."""
 
 from collections.abc import Iterable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from nightcrew.errors import UserError
+
+LATER = ("judges", "advise", "max_parallel", "approve", "review", "pr", "codex", "opencode", "gemini", "qwen", "acp")
+"""Keys, words and kinds of agent that the project plans and this version refuses (rulings 42)."""
 
 
 class Origin(NamedTuple):
@@ -27,8 +30,8 @@ class Mistake(NamedTuple):
 
     def __str__(self) -> str:
         """One line: where, what, what to do."""
-        told = f"{Origin(self.file, self.line)}: {self.text}"
-        return f"{told} ({self.hint})" if self.hint else told
+        told = f"{Origin(self.file, self.line)}: {UserError(self.text, self.hint)}"
+        return "".join(letter if letter.isprintable() else "?" for letter in told)
 
 
 class ConfigError(UserError):
@@ -40,17 +43,11 @@ class ConfigError(UserError):
         super().__init__("\n".join(map(str, self.mistakes)))
 
 
-class Complaint(NamedTuple):
-    """What a reader holds against a value; `path` leads from the value to the part that is wrong."""
-
-    text: str
-    hint: str = ""
-    path: tuple[str | int, ...] = ()
-
-
-def near(word: str, words: Iterable[str]) -> str:
-    """`did you mean "x"?` for the word nearest to `word`, or nothing when none is near."""
+def near(word: Any, words: Iterable[str]) -> str:
+    """What to say beside a word that is none of `words`: that it comes later, or which one is near; else nothing."""
     from difflib import get_close_matches  # noqa: PLC0415 - only a mistake pays for it
 
-    found = get_close_matches(word, list(words), n=1, cutoff=0.6)
+    if word in LATER:
+        return "it comes in a later version"
+    found = get_close_matches(word, list(words), n=1) if isinstance(word, str) else []
     return f'did you mean "{found[0]}"?' if found else ""

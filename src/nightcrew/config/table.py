@@ -1,100 +1,186 @@
-"""Every setting of this version: its table, its key, how it is read and where the core keeps it. Agents and roles have their own module."""
+"""Every setting of this version and how it is read: shapes (a table, a list, a reader of one value) held against what TOML gives."""
 
-from typing import NamedTuple
+import json
+import re
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
+from typing import Any, NamedTuple
 
-from nightcrew.config.readers import (
-    Reader,
-    above_zero,
-    argv,
-    choice,
-    commands,
-    count,
-    flag,
-    inside,
-    lifted,
-    outside,
-    span,
-    text,
-    variables,
-)
+from nightcrew.config.mistakes import near
+from nightcrew.core.limits import Limit
+from nightcrew.core.roster import AgentRole, Answers, SecretRef
+from nightcrew.errors import UserError
+
+Reader = Callable[[Any], Any]
+"""From a TOML value to the core's, never None; raises UserError."""
+Spot = tuple[str | int, ...]  # the way to a key or an item of a list: `("agents", 0, "env")`
+Said = list[tuple[Spot, UserError]]
 
 
-class Setting(NamedTuple):
-    """How one key is read, and the field of the core's struct it fills (empty: the key is checked and kept nowhere)."""
+class Many(NamedTuple):
+    """A list; one item alone may stand for it. Where `wanted` describes it, it may not, and the list is not empty."""
 
-    field: str
-    read: Reader
-    word: bool = False
-    """On the command line the value is taken as it is typed, not as TOML."""
+    of: "Shape"
+    wanted: str = ""
 
 
-_ALONE = "is too many: implementers that compete are not in this version"
-_ONE_REVIEWER = "is too many: a panel of reviewers is not in this version"
+Shape = Mapping[str, Any] | Many | Reader
+"""A table by key, a list, or a reader."""
 
-TABLES: dict[str, dict[str, Setting]] = {
+
+def read(shape: Shape, value: Any, spot: Spot, said: Said) -> Any:
+    """`value` as `shape` has it. What is wrong is added to `said` and None stands in its place; unknown keys are left out."""
+    try:
+        if isinstance(shape, Mapping):
+            return _table(shape, value, spot, said)
+        return _list(shape, value, spot, said) if isinstance(shape, Many) else shape(value)
+    except UserError as error:
+        said.append((spot, error))
+        return None
+
+
+def _table(shape: Mapping[str, Any], value: Any, spot: Spot, said: Said) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        raise UserError(f"{shown(value)} is not a table")
+    said += [((*spot, key), UserError("unknown key", near(key, shape))) for key in value if key not in shape]
+    return {key: read(shape[key], one, (*spot, key), said) for key, one in value.items() if key in shape}
+
+
+def _list(shape: Many, value: Any, spot: Spot, said: Said) -> tuple[Any, ...] | None:
+    if shape.wanted and (not isinstance(value, list) or not value):
+        raise UserError(f"{shown(value)} is not {shape.wanted}")
+    items = value if isinstance(value, list) else [value]
+    got = tuple(read(shape.of, one, (*spot, n), said) for n, one in enumerate(items))
+    return None if None in got else got
+
+
+def shown(value: Any) -> str:
+    """A value as a person wrote it, short enough for one line."""
+    if value and isinstance(value, dict | list):
+        return "a table" if isinstance(value, dict) else "a list"
+    return json.dumps(value, ensure_ascii=False, default=str)[:40]
+
+
+def rule(wanted: str, right: Callable[[Any], bool], words: Iterable[str] = ()) -> Reader:
+    """A value as it is if it is `right`; else it is not `wanted`, but perhaps near one of `words`."""
+
+    def checked(value: Any) -> Any:
+        if not right(value):
+            raise UserError(f"{shown(value)} is not {wanted}", near(value, words))
+        return value
+
+    return checked
+
+
+def whole(least: int, most: int = 2**53, wanted: str = "") -> Reader:
+    """A whole number within these bounds."""
+    fits = range(least, most + 1)
+    return rule(wanted or f"a whole number from {least} on", lambda value: type(value) is int and value in fits)
+
+
+def word(wanted: str, pattern: str) -> Reader:
+    """A text that matches `pattern` from end to end."""
+    fits = re.compile(pattern, re.DOTALL).fullmatch
+    return rule(wanted, lambda value: isinstance(value, str) and "\0" not in value and fits(value) is not None)
+
+
+def choice(*words: str) -> Reader:
+    """One of `words`."""
+    return rule(f"one of {', '.join(words)}", lambda value: value in words, words)
+
+
+def number(wanted: str, least: float) -> Reader:
+    """A number from `least` on."""
+    return rule(wanted, lambda value: type(value) in {int, float} and least <= value < 1e300)
+
+
+flag = rule("true or false", lambda value: isinstance(value, bool))
+line = word("a line of text", r"\S([^\n]*\S)?")
+command = word("a command", r".*\S.*")
+variable = word("the name of a variable", r"[A-Za-z_][A-Za-z0-9_]*")
+_SPAN = re.compile("".join(rf"(?:(\d+(?:\.\d+)?){unit})?" for unit in "dhms"))
+_SECONDS = number('a span of time above zero, such as "90s", "30m", "8h" or a number of seconds', 1e-3)
+
+
+def span(value: Any) -> float:
+    """Seconds above zero, from a number or from a text such as `90s`, `30m`, `1h30m`, `2d`."""
+    parts = _SPAN.fullmatch(value) if isinstance(value, str) else None
+    sizes = zip(parts.groups("0"), (86400, 3600, 60, 1), strict=True) if parts else ()
+    seconds = sum(float(amount) * size for amount, size in sizes)
+    return float(_SECONDS(seconds or value))
+
+
+def valve(reader: Reader) -> Reader:
+    """The operator's own limit: what `reader` reads, or `"none"` for no bound (rulings 30)."""
+    return lambda value: Limit(None if value == "none" else reader(value), mine=True)
+
+
+def environment(value: Any) -> dict[str, str | SecretRef]:
+    """An agent's variables: values, or where they are to be looked up. None is ever shown, however wrong it is (law 14)."""
+    if not isinstance(value, dict):
+        raise UserError("not a table of variables", 'env = { NAME = "value" }')
+    return {variable(name): _secret(name, one) for name, one in value.items()}
+
+
+def _secret(name: str, value: Any) -> str | SecretRef:
+    with suppress(UserError):
+        match value:
+            case str() if "\0" not in value:
+                return value
+            case {"env": told, **more} if not more:
+                return SecretRef(env=variable(told))
+            case {"command": told, **more} if not more:
+                return SecretRef(command=command(told))
+    raise UserError(f"{name} has no usable value", 'a text, { env = "NAME" } or { command = "pass show x" }')
+
+
+_PROGRAM = Many(word("a text", ".*"), 'a program with its arguments, such as ["program", "--flag"]')
+_INSIDE = word("a path below the repository's top", r"(?!/|~|(.*/)?\.\.(/|$)).+")
+_OUTSIDE = word("a path that begins with / or ~/", r"~?/.*")
+_ID = word("an id: letters, digits and . _ @ + -, at most 64", r"[A-Za-z0-9][A-Za-z0-9._@+-]{0,63}")
+_ROUNDS = ("review_rounds", "gate_fix_rounds", "land_rounds", "conflict_rounds", "continuations")
+
+# A key bears the name of the core's field that it fills, less its `_s`.
+TABLES: dict[str, dict[str, Reader | Many]] = {
     "pipeline": {
-        "plan": Setting("plan", flag),
-        "implementers": Setting("", count(1, 1, _ALONE)),
-        "reviewers": Setting("reviewers", count(0, 1, _ONE_REVIEWER)),
-        "review_rounds": Setting("review_rounds", count(0)),
-        "gate_fix_rounds": Setting("gate_fix_rounds", count(0)),
-        "land_rounds": Setting("land_rounds", count(0)),
-        "continuations": Setting("continuations", count(0)),
-        "iterations": Setting("iterations", count(1)),
+        "plan": flag,
+        "implementers": whole(1, 1, "1: implementers that compete are not in this version"),
+        "reviewers": whole(0, 1, "0 or 1: a panel of reviewers is not in this version"),
+        **dict.fromkeys(_ROUNDS, whole(0)),
+        "iterations": whole(1),
     },
     "verify": {
-        "setup": Setting("setup", commands),
-        "check": Setting("check", commands),
-        "e2e": Setting("e2e", commands),
-        "pre_gate": Setting("pre_gate", commands),
-        "gate": Setting("gate", commands),
-        "timeout": Setting("timeout_s", span),
-        "base": Setting("base", choice(("any", "green")), word=True),
-        "copy": Setting("copy", inside),
-        "keep": Setting("keep", inside),
-        "writable": Setting("writable", outside),
-        "env": Setting("env", variables),
+        **dict.fromkeys(("setup", "check", "e2e", "pre_gate", "gate"), Many(command)),
+        "timeout": span,
+        "base": choice("any", "green"),
+        **dict.fromkeys(("copy", "keep"), Many(_INSIDE)),
+        "writable": Many(_OUTSIDE),
+        "env": Many(variable),
     },
-    "land": {
-        "mode": Setting(
-            "mode", choice(("branch", "local", "push"), {"pr": "pull requests are not in this version"}), word=True
-        ),
-        "target": Setting("target", text, word=True),
-        "remote": Setting("remote", text, word=True),
-    },
+    "land": {"mode": choice("branch", "local", "push"), "target": line, "remote": line},
     "limits": {
-        "usd": Setting("usd", lifted(above_zero)),
-        "tokens": Setting("tokens", lifted(count(1))),
-        "turns": Setting("turns", lifted(count(1))),
-        "wall": Setting("wall", lifted(span)),
-        "turn": Setting("turn_s", span),
-        "first_output": Setting("first_output_s", span),
-        "idle": Setting("idle_s", span),
+        "usd": valve(number("a number above 0", 1e-6)),
+        **dict.fromkeys(("tokens", "turns"), valve(whole(1))),
+        "wall": valve(span),
+        **dict.fromkeys(("turn", "first_output", "idle"), span),
     },
-    "recovery": {
-        "dev_fix": Setting("dev_fix", flag),
-        "ceiling": Setting("ceiling", count(0)),
-        "pause": Setting("pause_s", span),
-        "pause_max": Setting("pause_max_s", span),
-        "max_sleep": Setting("max_sleep_s", span),
-    },
-    "sandbox": {
-        "mode": Setting("mode", choice(("auto", "bwrap", "unshare", "off")), word=True),
-        "network": Setting("network", flag),
-    },
-    "notify": {"command": Setting("notify", argv)},
-    "machine": {"max_turns": Setting("max_turns", count(1))},
+    "recovery": {"dev_fix": flag, "ceiling": whole(0), "pause": span, "pause_max": span, "max_sleep": span},
+    "sandbox": {"mode": choice("auto", "bwrap", "unshare", "off"), "network": flag},
+    "notify": {"command": _PROGRAM},
+    "machine": {"max_turns": whole(1)},
 }
 
-LATER = {
-    "pipeline.judges": "judging is not in this version",
-    "pipeline.advise": "advisors are not in this version",
-    "pipeline.advisors": "advisors are not in this version",
-    "pipeline.max_parallel": "several implementers at once are not in this version",
-    "land.approve": "pull requests are not in this version",
-    "review": "a policy for panels is not in this version",
+AGENT: dict[str, Shape] = {
+    **dict.fromkeys(("kind", "model", "account"), line),
+    "id": _ID,
+    "command": _PROGRAM,
+    "env": environment,
+    "answers": Many(choice(*Answers), f"a list of some of {', '.join(Answers)}"),
+    "price": number("a number from 0 on", 0),
 }
-"""Keys that the project plans and this version refuses in one line."""
 
-LATER_KINDS = ("acp", "codex", "gemini", "opencode", "qwen")
-"""Kinds of agent that come later."""
+
+def file_shape(kinds: Iterable[str]) -> dict[str, Shape]:
+    """The shape of a settings file where these are the kinds of agent."""
+    agents = Many(AGENT | {"kind": choice(*kinds)}, "a list of agents, each under [[agents]]")
+    return {"agents": agents, "roles": dict.fromkeys(AgentRole, Many(_ID)), **TABLES}
