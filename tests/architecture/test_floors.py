@@ -33,7 +33,7 @@ PLANTS: list[tuple[str, dict[str, str]]] = [
     ("threads", {"journal/planted.py": "import asyncio"}),
     ("supervisor", {"proc/supervise.py": "import msgspec"}),
     ("supervisor", {"proc/supervise.py": "import nightcrew.errors"}),
-    ("supervisor", {"proc/identity.py": "import nightcrew.proc.call"}),
+    ("supervisor", {"proc/processes.py": "import nightcrew.proc.call"}),
 ]
 
 

@@ -228,7 +228,7 @@ def _outcome(effect: StartTurn, ctx: Ctx, agent: Agent, judged: Judged, end: Exi
 def _told_session(ctx: Ctx, adapter: Adapter, turn: Turn) -> str:
     """The conversation that a vanished turn had told of, from what it printed."""
     out, now = jobs.output(ctx.folder / "stdout"), ctx.tools.clock.now()
-    gone = Exit(code=137, signal=9, stopped_by="", began_at=now, ended_at=now, strays=0, left=0, max_rss=0)
+    gone = Exit(code=137, signal=9, stopped_by="", began_at=now, ended_at=now)
     return adapter.judge(turn, gone, out, b"", now, "UTC").session
 
 

@@ -1,11 +1,11 @@
 """Running a short program (git and the like) to its end, in memory; jobs that must outlive us are in `job`."""
 
-import contextlib
 import os
 import select
 import signal
 import subprocess
 from collections.abc import Mapping, Sequence
+from io import FileIO
 from pathlib import Path
 from typing import NamedTuple
 
@@ -22,22 +22,23 @@ class Ended(NamedTuple):
 def call(argv: Sequence[str], *, cwd: Path, env: Mapping[str, str], stdin: bytes = b"", timeout_s: float) -> Ended:
     """Run `argv` in its own session with exactly this environment; at the limit its whole group is killed.
 
-    The wait is for the program's exit, not for the end of its output: a daemon that keeps the output open holds nobody
-    up. A program that is missing ends with code 127, one that cannot be executed (or a missing cwd) with 126, each with
-    a line in `err`.
+    The wait is for its exit: a daemon that keeps the output open holds nobody up. A program that is missing ends with
+    code 127, one that cannot be executed (or a missing cwd) with 126, each with a line in `err`.
     """
-    with contextlib.ExitStack() as files:
-        given, out, err = (_memory(files, name) for name in ("stdin", "stdout", "stderr"))
-        _fill(given, stdin)
+    # Files in memory: unlike a pipe they need no reader, and unlike a file no disk.
+    with _memory("stdin") as fed, _memory("stdout") as out, _memory("stderr") as err:
+        fed.write(stdin)
+        fed.seek(0)
         try:
-            child = subprocess.Popen(
-                argv, cwd=cwd, env=env, stdin=given, stdout=out, stderr=err, start_new_session=True
-            )
+            child = subprocess.Popen(argv, cwd=cwd, env=env, stdin=fed, stdout=out, stderr=err, start_new_session=True)
         except OSError as error:
-            return _unstarted(argv[0], cwd, error)
-        timed_out = not _wait(child, timeout_s)
-        code = child.wait()
-        return Ended(code if code >= 0 else 128 - code, _content(out), _content(err), timed_out)
+            missing = isinstance(error, FileNotFoundError) and cwd.is_dir()
+            why = error.strerror if cwd.is_dir() else f"there is no folder {cwd}"
+            said = f"nightcrew: cannot run {argv[0]}: {why}\n".encode(errors="replace")
+            return Ended(127 if missing else 126, b"", said, timed_out=False)
+        ended = _wait(child, timeout_s)
+        code = child.returncode if child.returncode >= 0 else 128 - child.returncode
+        return Ended(code, _content(out), _content(err), timed_out=not ended)
 
 
 def _wait(child: subprocess.Popen[bytes], timeout_s: float) -> bool:
@@ -51,41 +52,15 @@ def _wait(child: subprocess.Popen[bytes], timeout_s: float) -> bool:
     finally:
         os.close(held)
         if not ended:
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(child.pid, signal.SIGKILL)
-            child.wait()
+            os.killpg(child.pid, signal.SIGKILL)
+        child.wait()
     return ended
 
 
-def _memory(files: contextlib.ExitStack, name: str) -> int:
-    """A file in memory: unlike a pipe it needs no reader, and unlike a file it needs no disk."""
-    fd = os.memfd_create(name)
-    files.callback(os.close, fd)
-    return fd
+def _memory(name: str) -> FileIO:
+    return FileIO(os.memfd_create(name), "r+")
 
 
-def _fill(fd: int, data: bytes) -> None:
-    rest = memoryview(data)
-    while rest:
-        rest = rest[os.write(fd, rest) :]
-    os.lseek(fd, 0, os.SEEK_SET)
-
-
-def _content(fd: int) -> bytes:
-    size = os.fstat(fd).st_size
-    parts: list[bytes] = []
-    at = 0
-    while at < size and (part := os.pread(fd, size - at, at)):
-        parts.append(part)
-        at += len(part)
-    return b"".join(parts)
-
-
-def _unstarted(program: str, cwd: Path, error: OSError) -> Ended:
-    """What a shell would say: 127 for a program that is not there, 126 for anything else that keeps it from running."""
-    if not cwd.is_dir():
-        code, why = 126, f"there is no folder {cwd}"
-    else:
-        code, why = 127 if isinstance(error, FileNotFoundError) else 126, error.strerror or ""
-    said = f"nightcrew: cannot run {program}: {why}\n".encode(errors="replace")
-    return Ended(code, b"", said, timed_out=False)
+def _content(file: FileIO) -> bytes:
+    """All of it, from wherever the program's descriptor stands."""
+    return os.pread(file.fileno(), os.fstat(file.fileno()).st_size, 0)

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from nightcrew.errors import UserError
-from nightcrew.proc import identity
+from nightcrew.proc import processes
 from nightcrew.proc.call import call
 from nightcrew.proc.job import Absent, Exit, Lost, Running, _launch, look, start, stop, wait
 from nightcrew.proc.sandbox import Mode, Sandbox
@@ -62,9 +62,8 @@ def test_exit_record(folder: Path, mode: Mode) -> None:
     """The record says how and when it ended, and both outputs are in files."""
     begun = running(start(folder, job(folder, "echo out; echo err >&2; exit 3", mode)))
     record = ended(folder)
-    assert (record.code, record.signal, record.stopped_by, record.left) == (3, 0, "", 0)
+    assert (record.code, record.signal, record.stopped_by) == (3, 0, "")
     assert 0 < record.began_at <= record.ended_at
-    assert record.max_rss > 100_000
     assert (output(folder), (folder / "stderr").read_text()) == ("out\n", "err\n")
     assert begun.open_pidfd() is None
 
@@ -147,7 +146,7 @@ def test_killed_supervisor_is_lost(folder: Path) -> None:
 def test_killed_before_it_began_is_simply_started(folder: Path) -> None:
     """An owner that died without `spawned` ran nothing: the same folder is started (ruling 9)."""
     folder.mkdir()
-    (folder / "owner").write_bytes(identity.written((2**22 - 1, 1, identity.boot_id())))
+    (folder / "owner").touch()
     assert look(folder) == Absent()
     start(folder, job(folder, "exit 6"))
     assert ended(folder).code == 6
@@ -156,15 +155,16 @@ def test_killed_before_it_began_is_simply_started(folder: Path) -> None:
 @pytest.mark.parametrize("change", ["start", "boot"])
 def test_recycled_pid_is_nobody(folder: Path, change: str) -> None:
     """A living process with the remembered pid, but of another start or boot, is not the owner."""
-    pid, begun, boot = identity.own()
+    pid, own = os.getpid(), processes.identity(os.getpid())
     folder.mkdir()
     (folder / "spawned").touch()
-    (folder / "owner").write_bytes(identity.written((pid, begun, boot)))
-    assert look(folder) == Running(pid, begun, boot)
-    other = (pid, begun + 1, boot) if change == "start" else (pid, begun, "another-boot")
-    (folder / "owner").write_bytes(identity.written(other))
+    (folder / "owner").write_bytes(own)
+    assert look(folder) == Running(pid, own)
+    _, begun, boot = own.split()
+    other = b"%d %d %b\n" % (pid, int(begun) + 1, boot) if change == "start" else b"%d %b another-boot\n" % (pid, begun)
+    (folder / "owner").write_bytes(other)
     assert look(folder) == Lost()
-    assert Running(*other).open_pidfd() is None
+    assert Running(pid, other).open_pidfd() is None
 
 
 def test_a_look_never_misses_the_record(tmp_path: Path) -> None:

@@ -115,14 +115,6 @@ def test_network_can_be_taken_away(tmp_path: Path, bwrap: Mode) -> None:
     assert same.out.decode().strip() == os.readlink("/proc/self/ns/net")
 
 
-def test_files_can_be_left_alone(tmp_path: Path, bwrap: Mode) -> None:
-    """Without the file-system part only processes are contained."""
-    (tmp_path / "keys").mkdir()
-    sandbox = Sandbox(mode=bwrap, files=False, hidden=(tmp_path / "keys",))
-    assert inside(tmp_path, f"touch keys/new; kill -0 {os.getpid()}", sandbox).code != 0
-    assert (tmp_path / "keys/new").exists()
-
-
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root could try")
 def test_root_cannot_open_the_sandbox(tmp_path: Path, bwrap: Mode) -> None:
     """Root inside can neither lift a mask nor make the world writable again, but works on files of any owner."""

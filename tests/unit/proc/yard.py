@@ -29,7 +29,11 @@ wait; wait; wait
 def job(folder: Path, script: str, mode: Mode = "mark", **more: Any) -> Job:
     """A job that runs a shell script next to its folder; the folder's path is its mark."""
     plain = Job(
-        argv=("sh", "-c", script), cwd=folder.parent, env=ENV, mark=str(folder), sandbox=Sandbox(mode=mode, files=False)
+        argv=("sh", "-c", script),
+        cwd=folder.parent,
+        env=ENV,
+        mark=str(folder),
+        sandbox=Sandbox(mode=mode, writable=(folder.parent,)),
     )
     return msgspec.structs.replace(plain, **more)
 
