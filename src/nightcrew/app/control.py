@@ -22,7 +22,7 @@ from nightcrew.core.state import RunState
 from nightcrew.core.work import Blob, Task
 from nightcrew.engine import local
 from nightcrew.engine.local import Left, folded
-from nightcrew.engine.shelter import version
+from nightcrew.engine.shelter import mode_of, version
 from nightcrew.engine.waits import MARKER
 from nightcrew.errors import UserError
 from nightcrew.git.repo import Repo, exclude, identity, open_repo, pin, repo_id, target, tip
@@ -179,7 +179,7 @@ def _version(agent: Agent, program: str, env: Mapping[str, str]) -> str:
 
 def _check_rights(config: Config, roster: tuple[Agent, ...]) -> str:
     """The sandbox mode of the run; a model with full rights needs one that shelters files, unless the machine says otherwise."""
-    mode = wiring.mode_of(config.settings.shelter.mode)
+    mode = mode_of(config.settings.shelter.mode)
     real = [agent.id for agent in roster if catalog.KINDS[agent.kind].runs == "program"]
     if real and mode != "bwrap" and not config.open_rights:
         raise UserError(

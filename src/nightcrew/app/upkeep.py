@@ -19,6 +19,7 @@ from nightcrew.config.trust import trust, trusted
 from nightcrew.core.ids import RunId
 from nightcrew.core.roster import AgentRole
 from nightcrew.core.work import PipelinePhase
+from nightcrew.engine.shelter import mode_of
 from nightcrew.errors import UserError
 from nightcrew.git import landing, workspace
 from nightcrew.git.repo import Repo, identity, open_repo, repo_id, target
@@ -94,7 +95,7 @@ def _sqlite() -> Check:
 
 
 def _sandbox() -> Check:
-    mode = wiring.mode_of("auto")
+    mode = mode_of("auto")
     hint = "" if mode == "bwrap" else "install bubblewrap, or: pip install 'nightcrew[sandbox]'"
     return Check("sandbox", ok=mode == "bwrap", text=mode, hint=hint)
 

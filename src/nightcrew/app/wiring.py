@@ -12,6 +12,7 @@ from nightcrew.core.ids import RunId
 from nightcrew.core.state import RunState
 from nightcrew.engine.clock import Clock, WallClock
 from nightcrew.engine.local import load
+from nightcrew.engine.shelter import mode_of
 from nightcrew.engine.tools import Tools
 from nightcrew.errors import UserError
 from nightcrew.git.repo import open_repo, repo_id
@@ -19,7 +20,6 @@ from nightcrew.git.workspace import Pool
 from nightcrew.journal.blobs import Blobs
 from nightcrew.journal.store import Journal
 from nightcrew.ledger import Ledger
-from nightcrew.proc.sandbox import Mode, available, why_not
 from nightcrew.redact import Redactor
 
 SECRET_NAMES = ("KEY", "TOKEN", "SECRET", "PASSWORD", "PASSWD", "CREDENTIAL")
@@ -42,21 +42,6 @@ def pool_of(home: Path, checkout: Path, env: Mapping[str, str]) -> Pool:
     """The slots of the repository around `checkout`."""
     repo = open_repo(checkout, env)
     return Pool(home / "worktrees" / repo_id(repo), repo)
-
-
-def mode_of(shelter: str) -> Mode:
-    """The sandbox mode that a setting means on this machine. Raises UserError when it cannot be had."""
-    match shelter:
-        case "auto":
-            return available()[0]
-        case "off":
-            return "mark"
-        case "bwrap" | "unshare":
-            if why := why_not(shelter):
-                raise UserError(f"sandbox mode {shelter} does not work here: {why}", 'set [sandbox] mode = "auto"')
-            return shelter
-        case _:
-            raise UserError(f"there is no sandbox mode {shelter!r}", "auto, bwrap, unshare or off")
 
 
 def open_tools(

@@ -5,9 +5,10 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from nightcrew.engine.tools import Tools
+from nightcrew.errors import UserError
 from nightcrew.git.slots import Workspace
 from nightcrew.proc.call import call
-from nightcrew.proc.sandbox import Sandbox
+from nightcrew.proc.sandbox import Mode, Sandbox, available, why_not
 
 PASSED = (
     *("PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "CI"),
@@ -42,6 +43,21 @@ HIDDEN = (
 
 
 TMP = Path("/tmp")  # noqa: S108 — what programs call /tmp is the turn's own folder
+
+
+def mode_of(setting: str) -> Mode:
+    """The sandbox mode that a setting means on this machine. Raises UserError when it cannot be had."""
+    match setting:
+        case "auto":
+            return available()[0]
+        case "off":
+            return "mark"
+        case "bwrap" | "unshare":
+            if why := why_not(setting):
+                raise UserError(f"sandbox mode {setting} does not work here: {why}", 'set [sandbox] mode = "auto"')
+            return setting
+        case _:
+            raise UserError(f"there is no sandbox mode {setting!r}", "auto, bwrap, unshare or off")
 
 
 def environment(tools: Tools, folder: Path, added: Mapping[str, str], passed: Iterable[str] = ()) -> dict[str, str]:
