@@ -1,42 +1,24 @@
--- Every statement of the journal, each under its name. `schema` makes the file; the rest is read by `store` and `inbox`.
+-- Every statement of the journal, each under its name. `schema` makes the file; the rest is read by `store` and by lists.
 
 -- name: schema
 CREATE TABLE runs (
-    run TEXT PRIMARY KEY,
-    repo TEXT NOT NULL,
-    title TEXT NOT NULL,
-    created_at REAL NOT NULL,
-    fence INTEGER NOT NULL DEFAULT 0
+    run TEXT PRIMARY KEY, repo TEXT NOT NULL, title TEXT NOT NULL, created_at REAL NOT NULL, fence INTEGER NOT NULL DEFAULT 0
 ) WITHOUT ROWID;
 CREATE INDEX runs_by_time ON runs (created_at DESC, run DESC);
 CREATE INDEX runs_by_repo ON runs (repo, created_at DESC, run DESC);
 CREATE TABLE entries (
-    run TEXT NOT NULL REFERENCES runs (run),
-    seq INTEGER NOT NULL,
-    at REAL NOT NULL,
-    schema INTEGER NOT NULL,
-    event BLOB NOT NULL,
+    run TEXT NOT NULL REFERENCES runs (run), seq INTEGER NOT NULL, at REAL NOT NULL, schema INTEGER NOT NULL, event BLOB NOT NULL,
     PRIMARY KEY (run, seq)
 ) WITHOUT ROWID;
 CREATE TABLE snapshots (
-    run TEXT PRIMARY KEY REFERENCES runs (run),
-    seq INTEGER NOT NULL,
-    key TEXT NOT NULL,
-    state BLOB NOT NULL
+    run TEXT PRIMARY KEY REFERENCES runs (run), seq INTEGER NOT NULL, key TEXT NOT NULL, state BLOB NOT NULL
 ) WITHOUT ROWID;
 CREATE TABLE inbox (
-    id INTEGER PRIMARY KEY AUTOINCREMENT,
-    run TEXT NOT NULL REFERENCES runs (run),
-    at REAL NOT NULL,
-    schema INTEGER NOT NULL,
-    word BLOB NOT NULL,
-    taken INTEGER
+    id INTEGER PRIMARY KEY AUTOINCREMENT, run TEXT NOT NULL REFERENCES runs (run), at REAL NOT NULL,
+    schema INTEGER NOT NULL, word BLOB NOT NULL, taken INTEGER
 );
 CREATE INDEX inbox_open ON inbox (run, id) WHERE taken IS NULL;
-CREATE TABLE places (
-    name TEXT PRIMARY KEY,
-    path TEXT NOT NULL
-) WITHOUT ROWID;
+CREATE TABLE places (name TEXT PRIMARY KEY, path TEXT NOT NULL) WITHOUT ROWID;
 
 -- name: create_run
 INSERT INTO runs (run, repo, title, created_at) VALUES (?, ?, ?, ?);
@@ -44,8 +26,8 @@ INSERT INTO runs (run, repo, title, created_at) VALUES (?, ?, ?, ?);
 -- name: fence
 SELECT fence FROM runs WHERE run = ?;
 
--- name: raise_fence
-UPDATE runs SET fence = fence + 1 WHERE run = ?;
+-- name: set_fence
+UPDATE runs SET fence = ? WHERE run = ?;
 
 -- name: last_seq
 SELECT seq FROM entries WHERE run = ? ORDER BY seq DESC LIMIT 1;
@@ -80,7 +62,7 @@ WHERE substr(run, 1, length(?1)) = ?1 OR substr(run, -length(?1) - 1) = '-' || ?
 ORDER BY created_at DESC, run DESC;
 
 -- name: say
-INSERT INTO inbox (run, at, schema, word) VALUES (?, ?, ?, ?);
+INSERT INTO inbox (run, at, schema, word) VALUES (?, ?, ?, ?) RETURNING id;
 
 -- name: words
 SELECT id, at, schema, word FROM inbox WHERE run = ? AND taken IS NULL ORDER BY id;

@@ -62,3 +62,10 @@ def heard(process: "subprocess.Popen[str]") -> str:
     """The next line the process printed."""
     assert process.stdout is not None
     return process.stdout.readline().strip()
+
+
+def answer(process: "subprocess.Popen[str]") -> None:
+    """Let a process that waits for a line go on."""
+    assert process.stdin is not None
+    process.stdin.write("\n")
+    process.stdin.flush()

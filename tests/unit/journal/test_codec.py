@@ -144,8 +144,6 @@ def test_older_facts_are_lifted_step_by_step() -> None:
     assert codec.decode(old, 1, {1: renamed, 2: again}, newest=3) == events.DevFixSkipped(reason="disabled!")
     with pytest.raises(codec.Unreadable):
         codec.decode(old, 1, {1: renamed, 2: lambda raw: raw}, newest=3)
-    with pytest.raises(codec.Unreadable, match="schema 2"):
-        codec.decode(old, 1, {1: renamed}, newest=3)
 
 
 def test_a_newer_schema_asks_for_an_upgrade() -> None:
@@ -153,28 +151,6 @@ def test_a_newer_schema_asks_for_an_upgrade() -> None:
     with pytest.raises(codec.Unreadable, match="newer nightcrew") as error:
         codec.decode(b'{"type":"ResumeAsked"}', codec.SCHEMA + 1)
     assert "upgrade" in error.value.hint
-
-
-class Folded(msgspec.Struct, frozen=True):
-    """A state for these tests."""
-
-    count: int = 0
-    seen: tuple[str, ...] = ()
-
-
-class Refolded(msgspec.Struct, frozen=True):
-    """The same state after a change of the code."""
-
-    count: str = ""
-
-
-def test_a_state_comes_back_or_is_nothing() -> None:
-    """A snapshot is a cache: what does not fit is None, never an error; another shape has another key."""
-    state = Folded(3, ("a",))
-    assert codec.decode_state(codec.encode_state(state), Folded) == state
-    assert codec.decode_state(codec.encode_state(state), Refolded) is None
-    assert codec.decode_state(b"\xc1", Folded) is None
-    assert codec.state_key(Folded) == codec.state_key(Folded) != codec.state_key(Refolded)
 
 
 # ── secrets ───────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -205,14 +181,14 @@ def test_names_and_what_is_executed_stay() -> None:
         timeout_s=1.0,
     )
     event = events.EffectStarted(key=effect.key, effect=effect)
-    assert codec.cleaned(event, CLEAN) is event
+    assert codec.cleaned(event, CLEAN) == event
     told = events.ConfigChanged(
         roster=(Agent(id=AgentId("developer"), kind="command", command=("developer",)),),
         settings=Settings(verify=Verify(check=("check developer",))),
     )
-    assert codec.cleaned(told, CLEAN) is told
+    assert codec.cleaned(told, CLEAN) == told
     asked = events.DevFixTriggered(failed_phase=PipelinePhase.Development, failed_role=AgentRole.Developer)
-    assert codec.cleaned(asked, CLEAN) is asked
+    assert codec.cleaned(asked, CLEAN) == asked
 
 
 def test_text_that_is_not_unicode_can_be_written() -> None:

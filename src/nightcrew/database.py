@@ -1,0 +1,141 @@
+"""Files of our own that processes share: SQLite databases (3.40 will do) and locks that the kernel frees. Knows no run and no fact."""
+
+import fcntl
+import os
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+from threading import RLock
+from typing import Any
+
+from nightcrew.errors import UserError
+
+BUSY_S = 30.0
+"""How long a writer waits for another process's transaction; those take milliseconds."""
+
+Row = tuple[Any, ...]
+
+
+class Unusable(Exception):  # noqa: N818 — it names a condition of the machine, as the other facts about it do
+    """Nothing can be recorded (disk full, read-only, damaged): what is running stops here and resumes later. `reason` is one line."""
+
+    def __init__(self, reason: str) -> None:
+        """Keep the line for whoever prints it."""
+        super().__init__(reason)
+        self.reason = reason
+
+
+@contextmanager
+def unusable(what: object) -> Iterator[None]:
+    """Say failures of the disk or of SQLite about `what` as `Unusable`."""
+    try:
+        yield
+    except (sqlite3.IntegrityError, sqlite3.ProgrammingError):
+        raise  # a mistake of ours
+    except (sqlite3.Error, OSError) as error:
+        named, said = getattr(error, "filename", None), getattr(error, "strerror", None)
+        raise Unusable(f"{named or what}: {said or error}") from error
+
+
+class Database:
+    """A connection that several threads may use, one statement or transaction at a time."""
+
+    def __init__(self, path: Path, schema: str, version: int) -> None:
+        """Open `path`, made by `schema` first if it is not there. Raises `Unusable`, or `UserError` for a newer version."""
+        self._path, self._lock = path, RLock()
+        with unusable(path):
+            path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            if not path.exists():
+                _create(path, schema, version)
+            self._connection = _connect(path)
+        [(found,)] = self.rows("PRAGMA user_version")
+        if found > version:
+            self.close()
+            raise UserError(f"{path} was written by a newer nightcrew ({found}, known {version})", "upgrade nightcrew")
+
+    def close(self) -> None:
+        """Let go of the file."""
+        with self._lock:
+            self._connection.close()
+
+    def rows(self, sql: str, *values: object) -> list[Row]:
+        """All rows of one statement; outside `transaction` it is one of its own."""
+        with self._lock, unusable(self._path):
+            return self._connection.execute(sql, values).fetchall()
+
+    def row(self, sql: str, *values: object) -> Row | None:
+        """The first row, or None."""
+        return next(iter(self.rows(sql, *values)), None)
+
+    def change(self, sql: str, *values: object) -> int:
+        """Run a statement that writes; gives how many rows it touched."""
+        with self._lock, unusable(self._path):
+            return self._connection.execute(sql, values).rowcount
+
+    @contextmanager
+    def transaction(self) -> Iterator[None]:
+        """All or nothing, and on disk when the block is left: one writer at a time on this machine."""
+        with self._lock, unusable(self._path), self._connection:
+            self._connection.execute("BEGIN IMMEDIATE")
+            yield
+
+
+def _connect(path: Path) -> sqlite3.Connection:
+    connection = sqlite3.connect(path, timeout=BUSY_S, isolation_level=None, check_same_thread=False)
+    connection.executescript("PRAGMA synchronous=FULL; PRAGMA foreign_keys=ON;")
+    return connection
+
+
+def _create(path: Path, schema: str, version: int) -> None:
+    # Made aside and renamed: whoever opens it finds nothing or all of it.
+    aside = path.with_name(f"{path.name}.new")
+    with open(os.open(f"{path}.lock", os.O_CREAT | os.O_RDWR, 0o600), "wb") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if path.exists():
+            return
+        aside.unlink(missing_ok=True)
+        aside.touch(0o600)
+        with closing(_connect(aside)) as connection:
+            connection.execute("PRAGMA journal_mode=WAL")
+            connection.executescript(f"BEGIN; {schema} PRAGMA user_version={version}; COMMIT;")
+        aside.rename(path)
+        sync_folder(path.parent)
+
+
+def statements(path: Path) -> dict[str, str]:
+    """The statements of an SQL file, each by the `-- name:` above it."""
+    parts = (part.partition("\n") for part in path.read_text(encoding="utf-8").split("-- name: ")[1:])
+    return {name: sql.strip() for name, _, sql in parts}
+
+
+def sync_folder(folder: Path) -> None:
+    """Make a new or renamed file in `folder` outlive a power cut."""
+    fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)
+
+
+def locked(path: Path) -> int:
+    """Lock the file at `path`, made if absent, until the descriptor given back is closed or we die; -1 while another has it."""
+    fd = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(fd)
+        return -1
+    return fd
+
+
+def held(path: Path) -> bool:
+    """Whether a living process has the lock on `path`. Only a look: nothing is taken."""
+    try:
+        with path.open("rb") as file:
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except FileNotFoundError:
+        return False
+    except BlockingIOError:
+        return True
+    return False
