@@ -11,32 +11,24 @@ REDACTED = "[redacted]"
 SHORTEST = 6
 """A shorter value (a port, a yes) occurs everywhere by chance; blanking it would eat the text and hide nothing."""
 
-_SHAPES: tuple[tuple[str, str, str], ...] = (
-    ("sk-", r"sk-(?<![\w-]sk-)[\w-]{16,}+", REDACTED),
-    ("ghp_", r"ghp_(?<!\wghp_)[A-Za-z0-9]{20,}+", REDACTED),
-    ("gho_", r"gho_(?<!\wgho_)[A-Za-z0-9]{20,}+", REDACTED),
-    ("ghs_", r"ghs_(?<!\wghs_)[A-Za-z0-9]{20,}+", REDACTED),
-    ("github_pat_", r"github_pat_\w{20,}+", REDACTED),
-    ("glpat-", r"glpat-[\w-]{16,}+", REDACTED),
-    ("AIza", r"AIza[\w-]{30,}+", REDACTED),
-    ("AKIA", r"AKIA(?<!\wAKIA)[0-9A-Z]{16}", REDACTED),
-    ("xox", r"xox[abeoprs]-[\w-]{10,}+", REDACTED),
-    ("npm_", r"npm_(?<!\wnpm_)[A-Za-z0-9]{30,}+", REDACTED),
-    ("eyJ", r"eyJ(?<![\w-]eyJ)[\w-]{8,}+\.eyJ[\w-]{8,}+\.[\w-]{8,}+", REDACTED),
-    ("earer ", r"earer [\w.~+/-]{16,}+=*+", f"earer {REDACTED}"),
-    ("uthorization: ", r"uthorization: (?:[Bb]asic|[Tt]oken) [\w.~+/-]{6,}+=*+", f"uthorization: {REDACTED}"),
-    ("://", r"://[^\s/:@\"']{0,64}+:[^\s/@\"']{6,256}+@", f"://{REDACTED}@"),
-    (
-        "PRIVATE KEY-----",
-        # With its end, whatever is between; cut off before its end, as far as it looks like one.
-        (
-            r"-----BEGIN [A-Z ]{0,30}PRIVATE KEY-----"
-            r"(?:[^-]*+(?:-(?!----)[^-]*+)*+-----END [A-Z ]{0,30}PRIVATE KEY-----|[A-Za-z0-9+/=\s\\]*+)"
-        ),
-        REDACTED,
-    ),
-)
-"""A literal that must occur, the shape that begins with it, and what is put there. Most texts hold none of the literals."""
+_SHAPES = {
+    "sk-": r"sk-(?<![\w-]sk-)[\w-]{16,}+",
+    "gh": r"gh[oprsu]_(?<!\wgh[oprsu]_)[A-Za-z0-9]{20,}+",
+    "github_pat_": r"github_pat_\w{20,}+",
+    "glpat-": r"glpat-[\w-]{16,}+",
+    "AIza": r"AIza[\w-]{30,}+",
+    "AKIA": r"AKIA(?<!\wAKIA)[0-9A-Z]{16}",
+    "xox": r"xox[abeoprs]-[\w-]{10,}+",
+    "npm_": r"npm_(?<!\wnpm_)[A-Za-z0-9]{30,}+",
+    "eyJ": r"eyJ(?<![\w-]eyJ)[\w-]{8,}+\.eyJ[\w-]{8,}+\.[\w-]{8,}+",
+    "earer ": r"(earer )[\w.~+/-]{16,}+=*+",
+    "uthorization: ": r"(uthorization: )(?:[Bb]asic|[Tt]oken) [\w.~+/-]{6,}+=*+",
+    "://": r"(://)[^\s/:@\"']{0,64}+:[^\s/@\"']{6,256}+(?=@)",
+    # With its end, whatever is between; cut off before its end, as far as it looks like one.
+    "PRIVATE KEY-----": r"-----BEGIN [A-Z ]{0,30}PRIVATE KEY-----"
+    r"(?:[^-]*+(?:-(?!----)[^-]*+)*+-----END [A-Z ]{0,30}PRIVATE KEY-----|[A-Za-z0-9+/=\s\\]*+)",
+}
+"""A literal that must occur (most texts hold none of them), and the shape around it, of which a group stays."""
 
 
 class Redactor:
@@ -46,18 +38,16 @@ class Redactor:
         """Keep each value, as it is and as JSON writes it; the longest first, so that a part never hides the whole."""
         given = {value.strip() for value in values}
         known = {form for value in given for form in (value, json.dumps(value)[1:-1])}
-        self._values = tuple(
-            sorted((v for v in known if len(v) >= SHORTEST and v not in REDACTED), key=lambda v: (-len(v), v))
-        )
+        self._values = sorted((v for v in known if len(v) >= SHORTEST and v not in REDACTED), key=len, reverse=True)
         self._known = re.compile("|".join(map(re.escape, self._values)))
 
     def text(self, text: str) -> str:
         """`text` without secrets."""
         if any(value in text for value in self._values):
             text = self._known.sub(REDACTED, text)
-        for literal, shape, instead in _SHAPES:
+        for literal, shape in _SHAPES.items():
             if literal in text:
-                text = re.sub(shape, instead, text, flags=re.ASCII)
+                text = re.sub(shape, _without, text, flags=re.ASCII)
         return text
 
     def bytes(self, data: bytes) -> bytes:
@@ -65,3 +55,7 @@ class Redactor:
         before = data.decode("utf-8", "surrogateescape")
         after = self.text(before)
         return data if after is before else after.encode("utf-8", "surrogateescape")
+
+
+def _without(match: re.Match[str]) -> str:
+    return (match[1] if match.re.groups else "") + REDACTED
