@@ -11,21 +11,23 @@ from msgspec import structs
 from nightcrew import __version__
 from nightcrew.agents import catalog
 from nightcrew.app import wiring
+from nightcrew.app.ground import check_trust, load_config, trust_here
 from nightcrew.app.home import home_of
-from nightcrew.config import Config, KindInfo, config_home, load
-from nightcrew.config.trust import trust as remember_trust
-from nightcrew.config.trust import trusted
+from nightcrew.config import Config
 from nightcrew.core.events import Answered, CancelAsked, ConfigChanged, Entry, Event, ParkAsked, ResumeAsked, RunStarted
 from nightcrew.core.ids import Commit, RunId
 from nightcrew.core.roster import Agent, AgentRole
 from nightcrew.core.state import RunState
-from nightcrew.core.work import Blob, Task
+from nightcrew.core.work import Blob, PipelinePhase, Task
 from nightcrew.engine import local
 from nightcrew.engine.local import Left, folded
 from nightcrew.engine.shelter import mode_of, version
 from nightcrew.engine.waits import MARKER
 from nightcrew.errors import UserError
+from nightcrew.git import landing, workspace
 from nightcrew.git.repo import Repo, exclude, identity, open_repo, pin, repo_id, target, tip
+from nightcrew.git.sealed import git
+from nightcrew.git.workspace import Pool
 from nightcrew.journal.blobs import Blobs
 from nightcrew.journal.store import Journal
 from nightcrew.redact import Redactor
@@ -60,7 +62,9 @@ def start(ask: StartAsk, env: Mapping[str, str]) -> RunId:
     if ask.allow_red_base:
         overrides["verify.base"] = "any"
     config = load_config(repo, env, overrides)
-    check_trust(config, repo, env, ask.trust)
+    if ask.trust:
+        trust_here(ask.cwd, env)
+    check_trust(config, repo, env)
     roster, notes = _roster(config, env)
     mode = _check_rights(config, roster)
     where = target(repo, config.settings.land.target, config.settings.land.remote)
@@ -122,32 +126,6 @@ def _instruction(ask: StartAsk) -> str:
             f"'{words[0]}' is a verb, not a task", f"for the verb: nightcrew {words[0]}; a task takes more words"
         )
     return text
-
-
-def load_config(repo: Repo | None, env: Mapping[str, str], overrides: Mapping[str, str]) -> Config:
-    """The settings that hold for a repository; with no agents configured, those found on PATH."""
-    kinds = {
-        name: KindInfo(kind.answers, argv=kind.runs != "program", model=name != "command", money=name != "command")
-        for name, kind in catalog.KINDS.items()
-    }
-    found = tuple(catalog.found(env.get("PATH", "")))
-    top = repo.work_tree if repo else None
-    return load(top, config_home=config_home(env), kinds=kinds, overrides=overrides, found=found)
-
-
-def check_trust(config: Config, repo: Repo, env: Mapping[str, str], given: bool) -> None:  # noqa: FBT001 — the person sees --trust
-    """Nothing of the repository's file runs before a person trusted it (rulings 35)."""
-    home, name = home_of(env), repo_id(repo)
-    if not config.digest or trusted(home, name, config.digest):
-        return
-    if given:
-        home.mkdir(mode=0o700, parents=True, exist_ok=True)
-        remember_trust(home, name, config.digest)
-        return
-    raise UserError(
-        f"nightcrew.toml of this repository would execute {len(config.executes)} things you have not trusted yet",
-        "look with `nightcrew trust --show`, then: nightcrew trust",
-    )
 
 
 def _roster(config: Config, env: Mapping[str, str]) -> tuple[tuple[Agent, ...], tuple[str, ...]]:
@@ -244,14 +222,19 @@ def say(run: RunId, word: Event, env: Mapping[str, str]) -> None:
 
 def park(run: RunId, env: Mapping[str, str], *, now: bool) -> None:
     """Stop at the next safe point, or now with everything rescued."""
+    _going_on(run, env)
     say(run, ParkAsked(now=now), env)
 
 
 def cancel(run: RunId, env: Mapping[str, str]) -> None:
     """End the run: its work is rescued, a failure marker is written."""
+    _going_on(run, env)
+    say(run, CancelAsked(), env)
+
+
+def _going_on(run: RunId, env: Mapping[str, str]) -> None:
     if view(run, env).done:
         raise UserError(f"run {run} is over already")
-    say(run, CancelAsked(), env)
 
 
 def answer(run: RunId, env: Mapping[str, str], text: str, question: str = "") -> str:
@@ -279,3 +262,56 @@ def driven(run: RunId, env: Mapping[str, str]) -> int:
 def view(run: RunId, env: Mapping[str, str]) -> RunState:
     """The run as it stands, for those who only look."""
     return folded(wiring.open_journal(env), run)
+
+
+# ── what is left ────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def diff(run: RunId, env: Mapping[str, str]) -> str:
+    """The work of a run as a patch: the commit that lands, or what its candidate holds so far."""
+    state = view(run, env)
+    repo = open_repo(wiring.open_journal(env).place(state.started.repo), env)
+    winner = state.winning or next(iter(state.candidates.values()), None)
+    if state.commit:
+        return git(repo, "diff", "--no-ext-diff", f"{state.commit}^", state.commit)
+    if winner is None or not winner.changed:
+        raise UserError(f"run {run} has changed nothing so far", "nightcrew show tells where it stands")
+    return git(repo, "diff", "--no-ext-diff", winner.start, winner.change.head)
+
+
+class Cleaned(NamedTuple):
+    """What `clean` did for one run: what went, and what stays with the reason."""
+
+    run: str
+    removed: tuple[str, ...]
+    kept: tuple[str, ...]
+
+
+def clean(cwd: Path, env: Mapping[str, str], run: str = "") -> list[Cleaned]:
+    """Remove what runs of this repository left that is proven landed or rescued; list the rest. A run that is not over is left alone."""
+    journal = wiring.open_journal(env)
+    repo = open_repo(cwd, env)
+    pool = Pool(home_of(env) / "worktrees" / repo_id(repo), repo)
+    chosen = [journal.find(run)] if run else [row.run for row in journal.recent_of(repo_id(repo), 10_000)]
+    return [_clean_one(repo, pool, name, env) for name in chosen]
+
+
+def _clean_one(repo: Repo, pool: Pool, run: RunId, env: Mapping[str, str]) -> Cleaned:
+    state = view(run, env)
+    if not state.done:
+        return Cleaned(run, (), (f"the run is not over ({state.phase}): nightcrew resume, or cancel",))
+    removed, kept = [], []
+    for ws in workspace.leased(pool, run):
+        saved = workspace.release(pool, ws)
+        removed.append(f"workspace {ws.slot}")
+        kept += [f"{saved.ref}: {saved.files} unsaved files"] if saved and saved.ref else []
+    kept += landing.drop_run(repo, run)
+    branch = state.landing.branch if state.landing and state.landing.mode == "branch" else ""
+    if branch and state.phase is PipelinePhase.Complete:
+        gone = landing.landed(repo, target(repo, state.started.target, state.started.remote or "none"), state.commit)
+        if gone and git(repo, "rev-parse", "-q", "--verify", f"refs/heads/{branch}", ok=(0, 1)) == state.commit:
+            git(repo, "update-ref", "-d", f"refs/heads/{branch}", state.commit)
+            removed.append(f"branch {branch}")
+        elif not gone:
+            kept.append(f"branch {branch}: not landed on {state.started.target}")
+    return Cleaned(run, tuple(removed), tuple(kept))

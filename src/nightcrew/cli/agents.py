@@ -5,7 +5,7 @@ from pathlib import Path
 
 import click
 
-from nightcrew.app import upkeep
+from nightcrew.app import ground
 from nightcrew.app.views import clock
 from nightcrew.cli.output import as_json, environment, json_option, lines
 
@@ -16,8 +16,8 @@ from nightcrew.cli.output import as_json, environment, json_option, lines
 def verb(*, clear: str | None, json_: bool) -> None:
     """The roster: where each program is, what it sits for, who cools down and until when."""
     if clear:
-        upkeep.warm(Path.cwd(), environment(), clear)
-    rows = upkeep.agents(Path.cwd(), environment())
+        ground.warm(Path.cwd(), environment(), clear)
+    rows = ground.agents(Path.cwd(), environment())
     if json_:
         as_json([row._asdict() for row in rows])
         return

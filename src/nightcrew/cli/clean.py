@@ -4,7 +4,7 @@ from pathlib import Path
 
 import click
 
-from nightcrew.app import upkeep
+from nightcrew.app import control
 from nightcrew.cli.output import as_json, environment, json_option, lines
 
 
@@ -13,7 +13,7 @@ from nightcrew.cli.output import as_json, environment, json_option, lines
 @json_option
 def verb(*, run: str, json_: bool) -> None:
     """Remove what RUN, or every run of this repository, left and nobody needs; list what is kept and why."""
-    done = upkeep.clean(Path.cwd(), environment(), run)
+    done = control.clean(Path.cwd(), environment(), run)
     if json_:
         as_json([one._asdict() for one in done])
         return

@@ -2,7 +2,7 @@
 
 import click
 
-from nightcrew.app import upkeep
+from nightcrew.app import control
 from nightcrew.app.views_journal import seen
 from nightcrew.cli.output import environment
 
@@ -11,4 +11,4 @@ from nightcrew.cli.output import environment
 @click.argument("run", required=False, default="")
 def verb(run: str) -> None:
     """The patch of RUN (the newest if none is named): what lands, or what its candidate holds so far."""
-    click.echo(upkeep.diff(seen(environment(), run).run, environment()))
+    click.echo(control.diff(seen(environment(), run).run, environment()))

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import click
 
-from nightcrew.app import upkeep
+from nightcrew.app import ground
 from nightcrew.cli.output import as_json, environment, json_option, lines
 
 FAILED = 1
@@ -14,7 +14,7 @@ FAILED = 1
 @json_option
 def verb(*, json_: bool) -> int:
     """Look at machine, repository, agents and settings without starting anything; exit 1 if something will not do."""
-    checks, settings = upkeep.doctor(Path.cwd(), environment())
+    checks, settings = ground.doctor(Path.cwd(), environment())
     if json_:
         as_json({"checks": [c._asdict() for c in checks], "settings": [s._asdict() for s in settings]})
     else:

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import click
 
-from nightcrew.app import upkeep
+from nightcrew.app import ground
 from nightcrew.cli.output import environment, lines
 
 
@@ -12,7 +12,7 @@ from nightcrew.cli.output import environment, lines
 @click.option("--show", is_flag=True, help="Only say what would be executed.")
 def verb(*, show: bool) -> None:
     """Trust what this repository's nightcrew.toml executes, as it is now; a change is asked about again."""
-    named = (upkeep.executes if show else upkeep.trust_here)(Path.cwd(), environment())
+    named = (ground.executes if show else ground.trust_here)(Path.cwd(), environment())
     lines(named or ["nothing in this repository's settings is executed"])
     if named and not show:
         lines(["trusted"])

@@ -6,7 +6,8 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from nightcrew.app.upkeep import AgentRow, Check, Cleaned
+from nightcrew.app.control import Cleaned
+from nightcrew.app.ground import AgentRow, Check
 from nightcrew.app.views_list import Row
 from nightcrew.app.views_replay import Replayed
 from nightcrew.app.views_story import Ending, Recovery, Story

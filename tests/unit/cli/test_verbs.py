@@ -50,6 +50,13 @@ def test_verbs_that_read_load_neither_asyncio_nor_rich_nor_an_adapter(tmp_path: 
     } == set()
 
 
+def test_agents_looks_without_engine_and_adapters(tmp_path: Path) -> None:
+    """Who could work here is told without loading what drives them (decision 0014)."""
+    seen = loaded(tmp_path, "agents")
+    assert "nightcrew.app.ground" in seen
+    assert {n for n in seen if n.startswith(("asyncio", "rich", "nightcrew.engine", "nightcrew.agents.claude"))} == set()
+
+
 @pytest.mark.parametrize("name", TABLE)
 def test_every_verb_of_the_table_is_there(name: str) -> None:
     """The table and the modules agree: each verb has its name, a help of its own, and one for each option."""

@@ -1,0 +1,187 @@
+"""What a run here would stand on: the settings that hold, trust in what they execute, the agents. Starts nothing, needs no engine."""
+
+import shutil
+import sqlite3
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+from nightcrew.agents import catalog
+from nightcrew.app.home import home_of
+from nightcrew.config import Config, KindInfo, config_home, load
+from nightcrew.config.build import REPOSITORY_FILE
+from nightcrew.config.first import init_text
+from nightcrew.config.guess import guess
+from nightcrew.config.report import Row, resolved
+from nightcrew.config.trust import trust, trusted
+from nightcrew.core.roster import AgentRole
+from nightcrew.errors import UserError
+from nightcrew.git.repo import Repo, identity, open_repo, repo_id, target
+from nightcrew.ledger import Ledger
+
+LOW_BYTES = 1024**3
+
+
+class Check(NamedTuple):
+    """One thing that `doctor` looked at: what it is, whether it will do, what was found, and what to do about it."""
+
+    name: str
+    ok: bool
+    text: str
+    hint: str = ""
+
+
+class AgentRow(NamedTuple):
+    """One agent as `agents` shows it; `cooling_until` in seconds since the epoch, 0 = free."""
+
+    id: str
+    kind: str
+    model: str
+    program: str
+    missing: str
+    roles: tuple[str, ...]
+    answers: tuple[str, ...]
+    cooling_until: float = 0.0
+    why: str = ""
+
+
+def load_config(repo: Repo | None, env: Mapping[str, str], overrides: Mapping[str, str]) -> Config:
+    """The settings that hold for a repository; with no agents configured, those found on PATH."""
+    kinds = {
+        name: KindInfo(kind.answers, argv=kind.runs != "program", model=name != "command", money=name != "command")
+        for name, kind in catalog.KINDS.items()
+    }
+    found = tuple(catalog.found(env.get("PATH", "")))
+    top = repo.work_tree if repo else None
+    return load(top, config_home=config_home(env), kinds=kinds, overrides=overrides, found=found)
+
+
+class Untrusted(UserError):  # noqa: N818 — says how the file is
+    """The repository's file would execute what nobody trusted yet: the lines in `executes`."""
+
+    def __init__(self, executes: tuple[str, ...]) -> None:
+        """Keep the lines for the face that asks."""
+        told = f"nightcrew.toml of this repository would execute {len(executes)} things you have not trusted yet"
+        super().__init__(told, "look with `nightcrew trust --show`, then: nightcrew trust")
+        self.executes = executes
+
+
+def check_trust(config: Config, repo: Repo, env: Mapping[str, str]) -> None:
+    """Nothing of the repository's file runs before a person trusted it (rulings 35). Raises `Untrusted`."""
+    if not trusted(home_of(env), repo_id(repo), config.digest):
+        raise Untrusted(config.executes)
+
+
+def init(cwd: Path, env: Mapping[str, str]) -> Path:
+    """Write a commented nightcrew.toml from what the repository shows, trusted since we wrote it; an existing one is kept."""
+    repo = open_repo(cwd, env)
+    if repo.work_tree is None:
+        raise UserError("a bare repository has no place for settings", "use the machine's file")
+    path = repo.work_tree / REPOSITORY_FILE
+    if path.exists():
+        raise UserError(f"{path} exists already", "edit it; nightcrew doctor checks it")
+    path.write_text(init_text(guess(repo.work_tree), tuple(catalog.found(env.get("PATH", "")))))
+    trust_here(cwd, env)
+    return path
+
+
+def trust_here(cwd: Path, env: Mapping[str, str]) -> tuple[str, ...]:
+    """Trust what this repository's file would execute; those lines."""
+    repo = open_repo(cwd, env)
+    config = load_config(repo, env, {})
+    if config.digest:
+        trust(home_of(env), repo_id(repo), config.digest)
+    return config.executes
+
+
+def executes(cwd: Path, env: Mapping[str, str]) -> tuple[str, ...]:
+    """What this repository's file would execute, trusted or not."""
+    return load_config(open_repo(cwd, env), env, {}).executes
+
+
+def _repo_or_none(cwd: Path, env: Mapping[str, str]) -> Repo | None:
+    try:
+        return open_repo(cwd, env)
+    except UserError:
+        return None
+
+
+# ── looking ─────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def doctor(cwd: Path, env: Mapping[str, str]) -> tuple[list[Check], tuple[Row, ...]]:
+    """What a run here would stand on, checked without starting anything of the repository's; and every setting with its origin."""
+    checks = [_sqlite(), _sandbox(), _space(home_of(env))]
+    repo: Repo | None = None
+    try:
+        repo = open_repo(cwd, env)
+        checks.append(Check("repository", ok=True, text=str(repo.work_tree or repo.git_dir)))
+        where = target(repo)
+        checks.append(Check("target", ok=True, text=f"{where.remote}/{where.branch}" if where.remote else where.branch))
+        checks.append(Check("identity", ok=True, text=identity(repo)))
+    except UserError as error:
+        checks.append(Check("repository", ok=False, text=error.message, hint=error.hint))
+    try:
+        config = load_config(repo, env, {})
+    except UserError as error:
+        return [*checks, Check("settings", ok=False, text=error.message, hint=error.hint)], ()
+    checks += [Check("settings", ok=True, text=f"{note}") for note in (*config.notes, *map(str, config.warnings))]
+    if repo is not None and config.digest and not trusted(home_of(env), repo_id(repo), config.digest):
+        checks.append(Check("trust", ok=False, text=f"{REPOSITORY_FILE} is not trusted yet", hint="nightcrew trust"))
+    rows = agents(cwd, env)
+    checks += [Check(f"agent {r.id}", ok=not r.missing, text=r.missing or r.program) for r in rows]
+    if not any(not r.missing and str(AgentRole.Developer) in r.roles for r in rows):
+        told = f"nobody can work; looked for {', '.join(catalog.looked_for())} on PATH"
+        checks.append(Check("agents", ok=False, text=told, hint="describe one under [[agents]]"))
+    return checks, resolved(config)
+
+
+def _sqlite() -> Check:
+    return Check("sqlite", ok=sqlite3.sqlite_version_info >= (3, 31), text=sqlite3.sqlite_version)
+
+
+def _sandbox() -> Check:
+    from nightcrew.engine.shelter import mode_of  # noqa: PLC0415 — brings the engine, which the others do without
+
+    mode = mode_of("auto")
+    hint = "" if mode == "bwrap" else "install bubblewrap, or: pip install 'nightcrew[sandbox]'"
+    return Check("sandbox", ok=mode == "bwrap", text=mode, hint=hint)
+
+
+def _space(home: Path) -> Check:
+    place = next(path for path in (home, *home.parents) if path.exists())
+    free = shutil.disk_usage(place).free
+    return Check(
+        "disk",
+        ok=free > LOW_BYTES,
+        text=f"{free / 1024**3:.1f} GiB free at {place}",
+        hint="" if free > LOW_BYTES else "make room",
+    )
+
+
+def agents(cwd: Path, env: Mapping[str, str]) -> list[AgentRow]:
+    """The roster here: where each program is, what it sits for, who cools down until when."""
+    config = load_config(_repo_or_none(cwd, env), env, {})
+    ledger = Ledger(home_of(env)) if (home_of(env) / "ledger.db").exists() else None
+    rows = []
+    for agent in config.roster:
+        found = catalog.resolve(agent, env.get("PATH", ""))
+        roles = tuple(str(role) for role in AgentRole if agent.id in config.roles.chain(role))
+        cooling = ledger.cooling_of(agent, time.time()) if ledger else None
+        rows.append(
+            AgentRow(
+                agent.id, agent.kind, agent.model, found.program, found.why_not, roles, tuple(map(str, agent.answers)),
+                cooling.until if cooling else 0.0, cooling.why if cooling else "",
+            )
+        )  # fmt: skip
+    return rows
+
+
+def warm(cwd: Path, env: Mapping[str, str], agent: str) -> int:
+    """Forget that an agent cools down, because a person knows better; how many entries went."""
+    known = {a.id: a for a in load_config(_repo_or_none(cwd, env), env, {}).roster}
+    chosen = next((a for name, a in known.items() if name == agent), None)
+    if chosen is None:
+        raise UserError(f"there is no agent {agent!r}", f"there are: {', '.join(known) or 'none'}")
+    return Ledger(home_of(env)).clear(chosen)
