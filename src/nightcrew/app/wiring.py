@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from nightcrew.app.home import home_of
+from nightcrew.app.views import headline
 from nightcrew.config.values import asker, environments, secrets
 from nightcrew.core.events import RunStarted
 from nightcrew.core.ids import RunId
@@ -68,6 +69,7 @@ def open_tools(
         secrets={str(agent): values for agent, values in found.items()},
         max_turns=max_turns,
         marker_folder=pool.repo.work_tree or pool.repo.git_dir,
+        headline=headline,
         zone=_zone(env),
         redacted=hide.text,
     )

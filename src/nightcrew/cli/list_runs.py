@@ -5,7 +5,7 @@ from pathlib import Path
 
 import click
 
-from nightcrew.app.views_list import ALL, rows
+from nightcrew.app.runs import ALL, rows
 from nightcrew.cli.output import as_json, environment, json_option, lines
 
 NEWEST = 20

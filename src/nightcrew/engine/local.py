@@ -81,13 +81,20 @@ class Driver:
 
     def _append(self, event: Event, *, takes: tuple[int, ...] = ()) -> None:
         """Write one fact and fold it; nobody is told before it is on disk."""
-        at = self._tools.clock.now()
-        for entry in self._tools.journal.append(self._lease, self.state.seq, at, event, takes=takes):
+        at, seq = self._tools.clock.now(), self.state.seq
+        after = reducer.reduce(self.state, Entry(seq + 1, at, event))  # first: what cannot be folded is not written
+        line = self._said(after)
+        for entry in self._tools.journal.append(self._lease, seq, at, event, takes=takes, line=line):
             self.state = reducer.reduce(self.state, entry)
             if self._on_entry is not None:
                 self._on_entry(self.state, entry)
         if self.state.seq - self._kept >= SNAPSHOT_EVERY:
             self._keep()
+
+    def _said(self, state: RunState) -> str:
+        with suppress(Exception):  # a cache of a view: a run does not end because it cannot be told
+            return self._tools.headline(state)
+        return ""
 
     def _keep(self) -> None:
         with suppress(Exception):  # a cache: what cannot be kept is folded again

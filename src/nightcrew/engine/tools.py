@@ -37,6 +37,8 @@ class Tools(NamedTuple):
     max_turns: int
     marker_folder: Path
     """Where the completion marker of the run goes, besides the run's own."""
+    headline: Callable[[RunState], str]
+    """How a run stands, in a line; kept beside the run for lists."""
     zone: str = ""
     redacted: Callable[[str], str] = str
     """Known secrets taken out of a text."""

@@ -2,7 +2,8 @@
 
 -- name: schema
 CREATE TABLE runs (
-    run TEXT PRIMARY KEY, repo TEXT NOT NULL, title TEXT NOT NULL, created_at REAL NOT NULL, fence INTEGER NOT NULL DEFAULT 0
+    run TEXT PRIMARY KEY, repo TEXT NOT NULL, title TEXT NOT NULL, created_at REAL NOT NULL, fence INTEGER NOT NULL DEFAULT 0,
+    line TEXT NOT NULL DEFAULT '' -- a cache of a view: how the run stands after its newest fact
 ) WITHOUT ROWID;
 CREATE INDEX runs_by_time ON runs (created_at DESC, run DESC);
 CREATE INDEX runs_by_repo ON runs (repo, created_at DESC, run DESC);
@@ -35,6 +36,9 @@ SELECT seq FROM entries WHERE run = ? ORDER BY seq DESC LIMIT 1;
 -- name: append
 INSERT INTO entries (run, seq, at, schema, event) VALUES (?, ?, ?, ?, ?);
 
+-- name: say_line
+UPDATE runs SET line = ?2 WHERE run = ?1 AND line <> ?2;
+
 -- name: entries
 SELECT seq, at, schema, event FROM entries WHERE run = ? AND seq > ? ORDER BY seq LIMIT ?;
 
@@ -47,13 +51,13 @@ SELECT seq, state FROM snapshots WHERE run = ? AND key = ?;
 -- name: recent
 SELECT run, repo, title, created_at,
     (SELECT seq FROM entries WHERE entries.run = runs.run ORDER BY seq DESC LIMIT 1),
-    (SELECT at FROM entries WHERE entries.run = runs.run ORDER BY seq DESC LIMIT 1)
+    (SELECT at FROM entries WHERE entries.run = runs.run ORDER BY seq DESC LIMIT 1), line
 FROM runs ORDER BY created_at DESC, run DESC LIMIT ?;
 
 -- name: recent_of
 SELECT run, repo, title, created_at,
     (SELECT seq FROM entries WHERE entries.run = runs.run ORDER BY seq DESC LIMIT 1),
-    (SELECT at FROM entries WHERE entries.run = runs.run ORDER BY seq DESC LIMIT 1)
+    (SELECT at FROM entries WHERE entries.run = runs.run ORDER BY seq DESC LIMIT 1), line
 FROM runs WHERE repo = ? ORDER BY created_at DESC, run DESC LIMIT ?;
 
 -- name: find

@@ -14,14 +14,12 @@ from nightcrew.core.ids import RunId, short
 from nightcrew.database import Database, statements, unusable
 from nightcrew.database import Unusable as JournalUnusable
 from nightcrew.errors import UserError
-from nightcrew.journal import codec
+from nightcrew.journal import VERSION, codec
 from nightcrew.journal.driver import Bell, Holder, Lease, RunBusy, holder, ring, seize, usurp
 from nightcrew.redact import Redactor
 
 __all__ = ["Fenced", "Journal", "JournalUnusable", "Lease", "RunBusy", "RunRow", "SeqMoved", "Word"]
 
-VERSION = 1
-"""The number of the file's tables; facts have one of their own (`codec.SCHEMA`)."""
 PAGE = 1000
 
 S = TypeVar("S", bound=Struct)
@@ -36,7 +34,7 @@ class SeqMoved(Exception):  # noqa: N818 — what happened, not a mistake
 
 
 class RunRow(NamedTuple):
-    """A run as a list shows it. `repo` names a place; `last_seq` and `last_at` are those of its newest fact."""
+    """A run as a list shows it. `repo` names a place; `last_seq` and `last_at` are those of its newest fact; `line` as last said to `append`."""
 
     run: RunId
     repo: str
@@ -44,6 +42,7 @@ class RunRow(NamedTuple):
     created_at: float
     last_seq: int
     last_at: float
+    line: str
 
 
 class Word(NamedTuple):
@@ -145,9 +144,9 @@ class Journal:
             raise Fenced(f"another process took run {lease.run} over")
 
     def append(
-        self, lease: Lease, expected: int, at: float, *events: Event, takes: tuple[int, ...] = ()
+        self, lease: Lease, expected: int, at: float, *events: Event, takes: tuple[int, ...] = (), line: str = ""
     ) -> tuple[Entry, ...]:
-        """Write facts right after entry `expected`, all or none, and mark the words they came from as taken.
+        """Write facts right after entry `expected`, all or none; mark the words they came from as taken; keep `line` for lists.
 
         Fold the entries given back: secrets are out of them. Raises `Fenced`, `SeqMoved`, `JournalUnusable`.
         """
@@ -160,6 +159,8 @@ class Journal:
                 raise SeqMoved(f"expected to follow entry {expected}, the last is {last}")
             for seq, event in enumerate(clean, expected + 1):
                 self._db.change(self._sql["append"], lease.run, seq, at, codec.SCHEMA, codec.encode(event))
+            if line:
+                self._db.change(self._sql["say_line"], lease.run, codec.cleaned(line, self._redactor, "text"))
             for word in takes:
                 if self._db.change(self._sql["take"], expected + 1, word, lease.run) != 1:
                     raise LookupError(f"word {word} is not in the inbox of {lease.run}, or was taken before")

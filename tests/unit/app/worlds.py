@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator
 from hashlib import sha256
 from pathlib import Path
 
+from nightcrew.app.views import headline
 from nightcrew.core import events as ev
 from nightcrew.core.effects import (
     Ask,
@@ -229,5 +230,5 @@ def more(journal: Journal, world: World, run: RunId = RUN) -> None:
     """Write the facts that the journal lacks, as the run's driver would."""
     lease = journal.acquire(run)
     for entry in world.entries[journal.last_seq(run) :]:
-        journal.append(lease, entry.seq - 1, entry.at, entry.event)
+        journal.append(lease, entry.seq - 1, entry.at, entry.event, line=headline(world.state))
     lease.release()

@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from nightcrew.app.control import Cleaned
 from nightcrew.app.ground import AgentRow, Check
-from nightcrew.app.views_list import Row
+from nightcrew.app.runs import Row
 from nightcrew.app.views_replay import Replayed
 from nightcrew.app.views_story import Ending, Recovery, Story
 from nightcrew.core import events as ev

@@ -183,6 +183,19 @@ def test_recent_runs_cost_what_they_show(journal: Journal) -> None:
     assert (newest.repo, newest.title, newest.last_seq, newest.last_at) == ("repo1", "t", 1, newest.created_at)
 
 
+def test_the_line_of_a_run_is_the_one_said_last(journal: Journal) -> None:
+    """A line is kept with the facts it was said of, without secrets; facts without one leave it, refused facts too."""
+    lease = journal.acquire(RUN)
+    assert journal.recent(1)[0].line == ""
+    journal.append(lease, 1, 2.0, Noted(text="a"), line="running: ghp_0123456789abcdefghij0123456789abcdef")
+    journal.append(lease, 2, 2.0, Noted(text="b"))
+    with pytest.raises(SeqMoved):
+        journal.append(lease, 1, 2.0, Noted(text="c"), line="landed")
+    said = journal.recent(1)[0].line
+    assert said.startswith("running: ")
+    assert "ghp_" not in said
+
+
 def test_places_are_remembered(journal: Journal) -> None:
     """A place has one path, the last one told; an unknown name is one line (rulings 5)."""
     journal.set_place("repo", Path("/a"))

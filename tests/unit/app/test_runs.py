@@ -1,14 +1,14 @@
-"""Lists: one line a run, cheap when nothing is new, never stale."""
+"""Lists: one line a run, from SQL alone."""
 
 import subprocess
 import sys
 from pathlib import Path
 
-from nightcrew.app.views_list import ALL, TABLES, rows
+from nightcrew.app.runs import ALL, WORDS, rows
+from nightcrew.app.views import conclusion, headline
 from nightcrew.core import events as ev
 from nightcrew.core.ids import RunId
 from nightcrew.core.work import PipelinePhase
-from nightcrew.journal.store import VERSION
 from unit.app.worlds import RUN, World, more, started, written
 
 
@@ -29,19 +29,21 @@ def test_a_row_says_what_show_says(tmp_path: Path) -> None:
     journal = written(world, tmp_path)
     journal.set_place("repo-1", Path("/somewhere/clock"))
     row = rows(env(tmp_path), 20)[0]
-    assert (row.run, row.short, row.word, row.exit_code, row.repo) == (RUN, "a1b2", "landed", 0, "/somewhere/clock")
+    assert (row.run, row.short, row.word, row.repo) == (RUN, "a1b2", "landed", "/somewhere/clock")
     assert row.headline == f"landed on main as {world.state.commit[:10]}"
     assert (row.created_at, row.last_at) == (world.entries[0].at, world.entries[-1].at)
 
 
-def test_news_is_never_hidden_by_what_was_said_before(tmp_path: Path) -> None:
-    """A line kept from an earlier look is said anew when the run has a newer fact."""
+def test_a_row_follows_the_run(tmp_path: Path) -> None:
+    """The line is the one said with the newest fact; a run whose driver said nothing yet is running."""
     world = World(started("local")).play(lambda s: s.phase is PipelinePhase.Development)
     journal = written(world, tmp_path)
     assert rows(env(tmp_path), 20)[0].word == "running"
     world.tell(ev.ParkAsked())
     more(journal, world)
-    assert rows(env(tmp_path), 20)[0].word == "parked"
+    assert (rows(env(tmp_path), 20)[0].word, rows(env(tmp_path), 20)[0].headline) == ("parked", headline(world.state))
+    journal.create(RunId("20990101-000000-ffff"), "repo-1", "new", 1e10, world.entries[0].event)
+    assert rows(env(tmp_path), 1)[0].headline == "running (stopped; nightcrew resume ffff)"
 
 
 def test_a_run_that_nobody_drives_is_called_stopped(tmp_path: Path) -> None:
@@ -66,20 +68,10 @@ def test_the_newest_come_first_and_no_more_than_asked(tmp_path: Path) -> None:
     assert len(rows(env(tmp_path), ALL)) == 5
 
 
-def test_a_cache_that_cannot_be_written_costs_nothing_but_time(tmp_path: Path) -> None:
-    """A damaged cache is no reason not to list."""
+def test_a_list_loads_no_core(tmp_path: Path) -> None:
+    """A look needs neither the core nor the codec, nor asyncio or rich (decision 0014)."""
     written(World(started("local")).play(), tmp_path)
-    (tmp_path / "list.db").write_bytes(b"not a database at all, but long enough to be taken for one" * 20)
-    assert [row.word for row in rows(env(tmp_path), 20)] == ["landed"]
-
-
-def test_a_list_without_news_loads_no_core(tmp_path: Path) -> None:
-    """The second look needs neither the core nor the codec, nor asyncio or rich (decision 0014)."""
-    written(World(started("local")).play(), tmp_path)
-    rows(env(tmp_path), 20)
-    code = (
-        "import sys; from nightcrew.app.views_list import rows; print(len(rows({'NIGHTCREW_HOME': sys.argv[1]}, 20)));"
-    )
+    code = "import sys; from nightcrew.app.runs import rows; print(len(rows({'NIGHTCREW_HOME': sys.argv[1]}, 20)));"
     code += "print([m for m in ('msgspec', 'nightcrew.core.events', 'asyncio', 'rich') if m in sys.modules])"
     done = subprocess.run(
         [sys.executable, "-c", code, str(tmp_path)], capture_output=True, text=True, check=True, timeout=60
@@ -87,6 +79,14 @@ def test_a_list_without_news_loads_no_core(tmp_path: Path) -> None:
     assert done.stdout.split("\n")[:2] == ["1", "[]"]
 
 
-def test_the_list_knows_the_tables_it_reads() -> None:
-    """Its number of the journal's tables is the journal's."""
-    assert TABLES == VERSION
+def test_every_word_is_known(tmp_path: Path) -> None:
+    """Each line that a run may have begins with exactly the word of its conclusion."""
+    ends = [World(started(mode)).play().state for mode in ("branch", "local")]
+    world = World().play(lambda s: s.phase is PipelinePhase.Development)
+    ends.append(world.state)
+    for word in (ev.ParkAsked(), ev.CancelAsked()):
+        world.tell(word)
+        ends.append(world.state)
+    for state in ends:
+        assert next(filter(headline(state).startswith, WORDS)) == conclusion(state).word
+    assert rows(env(tmp_path), ALL) == []
