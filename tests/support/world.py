@@ -382,6 +382,10 @@ class Sim:
     def step(self) -> Effect | None:
         """Settle, then let the world answer the first effect in flight; None when nothing is."""
         self.settle()
+        return self.respond()
+
+    def respond(self) -> Effect | None:
+        """Let the world answer the first effect in flight."""
         effect = next(iter(self.open()), None)
         if effect is None:
             return None
@@ -394,10 +398,10 @@ class Sim:
         return effect
 
     def run(self, until: Callable[["Sim"], bool] = lambda _sim: False, limit: int = 2_000) -> "Sim":
-        """Step until the run is done, waits for a person, or `until` says so after a step."""
+        """Go on until the run is done or waits for a person, or `until` holds: right after an answer, or once settled."""
         for _ in range(limit):
-            if self.step() is None or until(self):
-                self.settle()
+            self.settle()
+            if until(self) or self.respond() is None or until(self):
                 return self
         raise AssertionError(f"still going after {limit} steps, in {self.state.phase}")
 

@@ -17,7 +17,7 @@ from nightcrew.core.events import AgentCooling, EffectAnswer, HandedOver, TimerF
 from nightcrew.core.ids import AgentId, Label, SeatKey, SlotId, fraction
 from nightcrew.core.reading import json_answer
 from nightcrew.core.roster import AgentRole, Answers
-from nightcrew.core.seats import forget, has_session, sat_down, seat_for, took_turn
+from nightcrew.core.seats import forget, has_session, sat_down, seat_in, took_turn
 from nightcrew.core.state import Call, RunState, key_for, line, timer, without
 from nightcrew.core.work import UNAVAILABLE, Brief, Class, FailClass, Failure, Handover, Outcome, Part, QuotaLoss
 
@@ -145,7 +145,7 @@ def ask(state: RunState, wish: Wish) -> tuple[Effect, ...]:
 
 def _turn(state: RunState, wish: Wish, call: Call) -> StartTurn:
     agent, seat_key = call.entries[call.at]
-    seat = seat_for(state, seat_key, agent)
+    seat = seat_in(state, seat_key, agent, wish.slot)
     memory = has_session(seat, wish.slot)
     limit = state.started.limits.turn_s
     reask = call.reasked > 0 and memory and bool(wish.shape)
@@ -191,8 +191,7 @@ def answered(state: RunState, wish: Wish, effect: Effect, event: EffectAnswer) -
 
 
 def _seated(state: RunState, effect: StartTurn, outcome: Outcome) -> RunState:
-    seat = seat_for(state, effect.seat, effect.agent)
-    state = sat_down(state, seat)
+    state = sat_down(state, seat_in(state, effect.seat, effect.agent, effect.slot))
     if outcome.kind in COLD or (outcome.kind is not Class.Ok and not outcome.session):
         return state
     return took_turn(state, effect.seat, outcome, effect.slot)
@@ -200,7 +199,7 @@ def _seated(state: RunState, effect: StartTurn, outcome: Outcome) -> RunState:
 
 def interrupted(state: RunState, effect: StartTurn, session: str) -> RunState:
     """The run after a turn was cut off: the conversation it told of goes on; an id that was offered in vain is never offered again."""
-    state = sat_down(state, seat_for(state, effect.seat, effect.agent))
+    state = sat_down(state, seat_in(state, effect.seat, effect.agent, effect.slot))
     if session:
         return took_turn(state, effect.seat, Outcome(kind=Class.Crashed, session=session), effect.slot)
     return forget(state, effect.seat) if effect.session else state
@@ -212,6 +211,8 @@ def _ended(state: RunState, wish: Wish, call: Call, outcome: Outcome) -> tuple[R
         outcome = structs.replace(outcome, kind=Class.InvalidOutput, reason="no answer in the asked shape")
     if outcome.kind is Class.Ok:
         return _close(_owing(state, call), wish), Good(outcome, agent, seat)
+    if outcome.kind in COLD or not state.seats[seat].reported:
+        state = forget(state, seat)  # the id was offered, and may be taken
     if outcome.kind is Class.Quota and outcome.reset_at:
         state = structs.replace(state, cooling={**state.cooling, agent: outcome.reset_at})
     retries = state.settings.pipeline.retries
@@ -236,9 +237,6 @@ def _owing(state: RunState, call: Call) -> RunState:
 
 
 def _again(state: RunState, call: Call, outcome: Outcome) -> RunState:
-    seat = state.seats.get(call.entries[call.at][1])
-    if seat is not None and (outcome.kind in COLD or not seat.reported):
-        state = forget(state, seat.key)  # the id was offered, and may be taken
     if outcome.kind in COLD:
         return _keep(state, structs.replace(call, cold=call.cold + 1))
     if outcome.kind in ONCE_MORE:

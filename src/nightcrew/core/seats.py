@@ -18,6 +18,12 @@ def seat_for(state: RunState, key: SeatKey, agent: AgentId) -> SeatState:
     return fresh_seat(state, key, agent)
 
 
+def seat_in(state: RunState, key: SeatKey, agent: AgentId, slot: SlotId) -> SeatState:
+    """The seat for a turn in `slot`: one whose conversation cannot go on there begins another, since its id is taken."""
+    seat = seat_for(state, key, agent)
+    return seat if seat.turns == 0 or has_session(seat, slot) else fresh_seat(state, key, agent)
+
+
 def fresh_seat(state: RunState, key: SeatKey, agent: AgentId) -> SeatState:
     """A seat with a conversation that was never offered to any CLI before (decision 0004)."""
     generation = state.generations.get(key, 0) + 1

@@ -106,6 +106,8 @@ class Lane(Struct, frozen=True, omit_defaults=True):
     """Progress of one implementer: `ask`, `collect`, `check` or `done`."""
 
     label: Label
+    began: Tree = Tree("")
+    """The tree it found."""
     step: str = "ask"
     turns: int = 0
     failure: Failure | None = None
@@ -219,6 +221,8 @@ class Trouble(Struct, frozen=True, omit_defaults=True, kw_only=True):
     repairs: tuple[Repair, ...] = ()
     tree: Tree = Tree("")
     """Of the work, when it failed last."""
+    iteration: int = 0
+    """The furthest iteration in which it failed."""
     same: int = 0
     """How often in a row it failed alike at level 4 with an unchanged tree."""
     over: bool = False

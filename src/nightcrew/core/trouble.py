@@ -6,7 +6,7 @@ from nightcrew.core import rooms
 from nightcrew.core.fixer import FIX_NODES, FIX_SEAT
 from nightcrew.core.ids import Commit, Label, SeatKey, Tree
 from nightcrew.core.roster import AgentRole
-from nightcrew.core.state import Committing, LandingTry, Mark, Reviewing, RunState, Trouble, Validating, enter
+from nightcrew.core.state import Committing, LandingTry, Mark, Planning, Reviewing, RunState, Trouble, Validating, enter
 from nightcrew.core.work import Failure, PipelinePhase
 
 NODE = "dev-fix"
@@ -75,13 +75,15 @@ def fail(state: RunState, failure: Failure) -> RunState:
         return state
     before, phase, tree = state.trouble, state.phase, _tree(state)
     if before is None or before.over:
-        trouble = Trouble(failure=failure, failed_phase=phase, furthest=phase, previous_phase=phase, tree=tree)
+        trouble = Trouble(failure=failure, failed_phase=phase, furthest=phase, previous_phase=phase)
+        trouble = structs.replace(trouble, tree=tree, iteration=state.iteration)
     else:
         trouble = structs.replace(
             before,
             failure=failure,
             failed_phase=phase,
             furthest=max(before.furthest, phase, key=ORDER.index),
+            iteration=max(before.iteration, state.iteration),
             previous_phase=phase,
             triggered=False,
             finished=False,
@@ -106,7 +108,8 @@ def _alike(before: Trouble, failure: Failure, tree: Tree) -> bool:
 def leave(state: RunState, phase: PipelinePhase, **changes: object) -> RunState:
     """The run in the next phase, because the present one completed; a trouble it was in is over if this phase had failed last."""
     state = enter(completed(state), phase, **changes)
-    if state.winning is None:
+    again = state.trouble is not None and not state.trouble.over and phase in state.marks
+    if state.winning is None or again:
         return state
     return structs.replace(state, marks={**state.marks, phase: Mark(state.winning, state.base)})
 
@@ -135,6 +138,9 @@ def back_to_an_iteration(state: RunState, iteration: int) -> RunState:
         marks={},
         rewinds={},
         unreviewed=False,
+        plan=None,
+        planning=Planning(),
+        lanes={},
         open_findings=(),
         contested=False,
         gated=Tree(""),
@@ -156,9 +162,12 @@ def first_phase(state: RunState) -> PipelinePhase:
 
 
 def completed(state: RunState) -> RunState:
-    """The run whose present phase completed; the trouble is over if no later phase had failed in it."""
+    """The run whose present phase completed; the trouble is over if none had failed in it later, in this iteration or one after."""
     trouble = state.trouble
-    if trouble is None or ORDER.index(state.phase) < ORDER.index(trouble.furthest):
+    if trouble is None or (state.iteration, ORDER.index(state.phase)) < (
+        trouble.iteration,
+        ORDER.index(trouble.furthest),
+    ):
         return state
     return structs.replace(state, trouble=structs.replace(trouble, over=True))
 

@@ -248,7 +248,8 @@ def test_the_skipped_are_recorded_even_of_a_turn_that_ends_at_once() -> None:
     """A turn whose end is known before its beginning was seen still owes the record its handovers."""
     sim = Sim(story(), World(cooling={AgentId("alpha"): 1e9}))
     sim.run(until=lambda s: any(call.at == 1 for call in s.state.calls.values()))
-    effect = sim.open()[0]
+    sim.settle()
+    (effect,) = sim.open()
     sim.put(sim.world.answer(effect))
     assert sim.record() is not None
     assert passed(sim) == [("implement", "alpha", "beta", FailClass.Quota)]

@@ -6,7 +6,7 @@ from nightcrew.core import brief as b
 from nightcrew.core import chain, reading, rooms
 from nightcrew.core.effects import CollectWork, Effect, RunCommands
 from nightcrew.core.events import CommandsEnded, EffectAnswer, WorkCollected
-from nightcrew.core.ids import AgentId, Label
+from nightcrew.core.ids import AgentId, Label, Tree
 from nightcrew.core.roster import AgentRole, Answers
 from nightcrew.core.state import Lane, RunState, agent_of, iteration_base
 from nightcrew.core.trouble import fail, leave
@@ -47,7 +47,7 @@ def arrived(state: RunState) -> RunState:
     lanes = [_lane(state, label) for label in LABELS]
     if any(at.step != "done" for at in lanes):
         return state
-    if any(_viable(state, at.label) for at in lanes):
+    if any(_viable(state, at) for at in lanes):
         return leave(state, PipelinePhase.Judging)
     if all(_already(state, at.label) for at in lanes):
         return leave(state, PipelinePhase.Finalizing, already="already done")
@@ -165,9 +165,12 @@ def _collected(state: RunState, at: Lane, event: WorkCollected) -> RunState:
     return _keep(state, structs.replace(at, step="check" if checks else "done"))
 
 
-def _viable(state: RunState, label: Label) -> bool:
-    candidate = state.candidates.get(label)
-    return candidate is not None and candidate.changed
+def _viable(state: RunState, at: Lane) -> bool:
+    """Whether there is a change: this iteration's own, or, if nobody failed in it, that of the iterations before."""
+    candidate = state.candidates.get(at.label)
+    if candidate is None or not candidate.changed:
+        return False
+    return candidate.change.tree != at.began or (state.iteration > 0 and at.failure is None)
 
 
 def _already(state: RunState, label: Label) -> bool:
@@ -197,7 +200,12 @@ def _failure(state: RunState, lanes: list[Lane]) -> Failure:
 
 
 def _lane(state: RunState, label: Label) -> Lane:
-    return state.lanes.get(label) or Lane(label)
+    known, candidate, space = (
+        state.lanes.get(label),
+        state.candidates.get(label),
+        state.workspaces.get(rooms.impl_seat(label)),
+    )
+    return known or Lane(label, candidate.change.tree if candidate else space.tree if space else Tree(""))
 
 
 def _keep(state: RunState, at: Lane) -> RunState:
