@@ -127,7 +127,7 @@ say("looks")
 while True: holder(path)
 """)
     assert heard(looker) == "looks"
-    for _ in range(200):
+    for _ in range(800):
         journal.acquire(RUN).release()
 
 
