@@ -2,6 +2,7 @@
 
 import time
 from pathlib import Path
+from typing import NamedTuple
 
 from msgspec import structs
 
@@ -15,8 +16,9 @@ from nightcrew.core.state import agent_of, line
 from nightcrew.core.work import Brief, Class, Outcome, Part
 from nightcrew.engine import jobs, shelter
 from nightcrew.engine.tools import Ctx, off
-from nightcrew.git import slots, snapshot
+from nightcrew.git import slots, snapshot, workspace
 from nightcrew.git.slots import Workspace
+from nightcrew.git.sync import head_of
 from nightcrew.journal.blobs import Blobs
 from nightcrew.ledger import Cooling, Full, Loss
 from nightcrew.proc import job
@@ -48,7 +50,7 @@ async def run(effect: StartTurn, ctx: Ctx) -> EffectAnswer:
     judged = await off(_judge, ctx, adapter, turn, end)
     outcome = await off(_outcome, effect, ctx, agent, judged, end)
     if effect.read_only:
-        outcome = await off(_looked_only, ctx, ws, outcome)
+        outcome = await off(_looked_only, effect, ctx, ws, outcome)
     await off(_tell_ledger, ctx, agent, judged, end)
     await off(ctx.tools.ledger.release, ctx.folder)
     return TurnEnded(key=effect.key, outcome=outcome)
@@ -225,27 +227,44 @@ def _outcome(effect: StartTurn, ctx: Ctx, agent: Agent, judged: Judged, end: Exi
     )
 
 
+class Vanished(NamedTuple):
+    """The end of a turn that nobody saw, as an adapter is told it."""
+
+    code: int = 137
+    signal: int = 9
+    stopped_by: str = ""
+
+
 def _told_session(ctx: Ctx, adapter: Adapter, turn: Turn) -> str:
     """The conversation that a vanished turn had told of, from what it printed."""
-    out, now = jobs.output(ctx.folder / "stdout"), ctx.tools.clock.now()
-    gone = Exit(code=137, signal=9, stopped_by="", began_at=now, ended_at=now)
-    return adapter.judge(turn, gone, out, b"", now, "UTC").session
+    out = jobs.output(ctx.folder / "stdout")
+    return adapter.judge(turn, Vanished(), out, b"", ctx.tools.clock.now(), "UTC").session
 
 
-def _looked_only(ctx: Ctx, ws: Workspace, outcome: Outcome) -> Outcome:
-    """A read-only seat that changed its workspace gave a void answer; what it did is kept in a rescue ref (law 8)."""
-    try:
-        slots.verify(ws)
-        dirty = snapshot.survey(ws).dirty
-    except slots.WorkspaceLost:
-        dirty = True
-    if not dirty:
+def _looked_only(effect: StartTurn, ctx: Ctx, ws: Workspace, outcome: Outcome) -> Outcome:
+    """A read-only seat that changed its workspace gave a void answer; what it did is kept in a rescue ref, then undone (law 8)."""
+    if not _meddled(effect, ctx, ws):
         return outcome
-    _rescued(ws.slot, ctx)
     if outcome.kind is not Class.Ok:
         return structs.replace(outcome, violated=True)
     reason = "a seat that may only read changed its workspace: the answer is void"
     return structs.replace(outcome, kind=Class.InvalidOutput, reason=reason, answer=None, report=None, violated=True)
+
+
+def _meddled(effect: StartTurn, ctx: Ctx, ws: Workspace) -> bool:
+    """Whether the turn changed its workspace. It stays known when we die between undoing it and saying so."""
+    known = ctx.folder / "meddled"
+    space = ctx.state().workspaces.get(effect.seat)
+    start = space.start if space else head_of(ws)[0]
+    try:
+        slots.verify(ws)
+        if not snapshot.survey(ws).dirty and head_of(ws)[0] == start:
+            return known.exists()
+    except slots.WorkspaceLost:
+        return True
+    known.touch()
+    workspace.reset(ctx.tools.pool, ws, start)
+    return True
 
 
 def _tell_ledger(ctx: Ctx, agent: Agent, judged: Judged, end: Exit) -> None:
