@@ -2,45 +2,27 @@
 
 import subprocess
 import sys
-from pathlib import Path
 
 from nightcrew.core.events import EffectStarted, Landed, TurnEnded, WorkspacesDropped
 from nightcrew.proc import job
 from support import dying, repos
-from support.crew import LOCAL, Crew, until
+from support.crew import Crew, until
 
 WAITS = {"node": "implement", "do": [{"wait_for": "{state}/go"}, {"append": "note.txt", "text": "four\n"}]}
 
 
-def solo(crew: Crew, *turns: dict[str, object], mode: str = "auto") -> None:
-    """One agent that implements and writes the message."""
-    verify = {"gate": ["grep -q four note.txt"]}
-    crew.settle(pipeline={"plan": False, "reviewers": 0}, land=LOCAL, verify=verify, sandbox={"mode": mode})
-    crew.git("switch", "-qc", "mine")
-    crew.play(*turns)
-
-
-def supervisor(crew: Crew, node: str) -> job.Running:
-    """The supervisor of the only turn at `node`."""
-    owners = list(crew.state_home.glob(f"runs/*/effects/StartTurn-{node}-*/owner"))
-    found = job.look(owners[0].parent)
-    assert len(owners) == 1
-    assert isinstance(found, job.Running)
-    return found
-
-
 def test_a_running_agent_is_adopted(crew: Crew) -> None:
     """Law 5: nightcrew dies by kill -9 while the agent works; resume waits for the same process: one start, one bill."""
-    solo(crew, WAITS)
+    crew.solo(WAITS)
     process = crew.start("run", "write the note")
     crew.begun(process, "impl-A")
-    before = supervisor(crew, "implement")
+    before = crew.supervisor("implement")
     crew.kill(process)
-    assert supervisor(crew, "implement") == before
+    assert crew.supervisor("implement") == before
 
     again = crew.start("resume", crew.run)
     crew.until(lambda _: True, again)
-    assert supervisor(crew, "implement") == before
+    assert crew.supervisor("implement") == before
     (crew.played / "go").touch()
     done = crew.end(again)
 
@@ -52,7 +34,7 @@ def test_a_running_agent_is_adopted(crew: Crew) -> None:
 
 def test_an_agent_that_ended_while_nobody_looked(crew: Crew) -> None:
     """The agent goes on without nightcrew and ends; resume takes its answer from the disk and starts nobody for it."""
-    solo(crew, WAITS)
+    crew.solo(WAITS)
     process = crew.start("run", "write the note")
     crew.begun(process, "impl-A")
     turn = next(crew.state_home.glob("runs/*/effects/StartTurn-implement-*/owner")).parent
@@ -68,10 +50,10 @@ def test_an_agent_that_ended_while_nobody_looked(crew: Crew) -> None:
 
 def test_death_after_every_entry(crew: Crew) -> None:
     """Whoever drives the run dies by kill -9 after each fact it writes: the same end, no process and no commit more."""
-    solo(crew)
+    crew.solo()
     base = crew.git("rev-parse", "main")
     crew.start("run", "--no-wait", "write the note")
-    until(lambda: crew.runs())
+    until(crew.runs)
     crew.kill(crew.driven[0])
 
     deaths = 0
@@ -107,11 +89,11 @@ def test_a_supervisor_that_is_killed(crew: Crew) -> None:
         "turn": 1,
         "do": [{"append": "half.txt", "text": "half\n"}, {"wait_for": "{state}/go"}],
     }
-    solo(crew, once)
+    crew.solo(once)
     process = crew.start("run", "write the note")
     crew.begun(process, "impl-A")
     until(lambda: list(crew.state_home.glob("worktrees/*/*/half.txt")) or list(crew.state_home.rglob("half.txt")))
-    subprocess.run(["kill", "-9", str(supervisor(crew, "implement").pid)], check=True)
+    subprocess.run(["kill", "-9", str(crew.supervisor("implement").pid)], check=True)
 
     done = crew.end(process)
 
@@ -121,16 +103,15 @@ def test_a_supervisor_that_is_killed(crew: Crew) -> None:
     assert crew.shown("main", "half.txt") == "half\n"
 
 
-def test_leaving_without_a_word(crew: Crew, tmp_path: Path) -> None:
+def test_leaving_without_a_word(crew: Crew) -> None:
     """Rulings 11: SIGTERM ends nightcrew at once, the agent runs on, resume adopts it."""
-    del tmp_path
-    solo(crew, WAITS)
+    crew.solo(WAITS)
     process = crew.start("run", "write the note")
     crew.begun(process, "impl-A")
-    before = supervisor(crew, "implement")
+    before = crew.supervisor("implement")
     process.terminate()
     assert crew.end(process).code == 143
-    assert supervisor(crew, "implement") == before
+    assert crew.supervisor("implement") == before
 
     again = crew.start("resume", crew.run)
     (crew.played / "go").touch()

@@ -8,11 +8,11 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from nightcrew.core.events import Entry, Event
+from nightcrew.core.events import EffectBegun, Entry, Event
 from nightcrew.core.ids import RunId
 from nightcrew.core.reducer import begin, reduce
 from nightcrew.core.state import RunState
@@ -96,6 +96,13 @@ class Crew:
         path = self.home / ".config/nightcrew/config.toml"
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text("\n".join(text))
+
+    def solo(self, *turns: Turn, gate: str = "grep -q four note.txt", **tables: Any) -> None:
+        """The smallest run: one agent that implements and writes the message, landing on `main` beside the person's checkout."""
+        small = {"pipeline": {"plan": False, "reviewers": 0}, "land": LOCAL, "verify": {"gate": [gate]}}
+        self.settle(**{**small, **tables})
+        self.git("switch", "-qc", "mine")
+        self.play(*turns)
 
     def play(self, *turns: Turn) -> None:
         """Write the script; what it does not name is answered as by an agent that does its duty."""
@@ -192,15 +199,30 @@ class Crew:
             time.sleep(0.02)
 
     def begun(self, process: subprocess.Popen[str], seat: str, run: RunId | None = None) -> Entry:
-        """Wait until a turn in `seat` really runs, and its agent has begun to play."""
-        count = len(self.starts())
-        entry = self.until(
-            lambda event: type(event).__name__ == "EffectBegun" and f"/{seat}/" in getattr(event, "key", ""),
-            process,
-            run,
-        )
-        until(lambda: len(self.starts()) >= max(1, count))
+        """Wait until a turn in `seat` really runs and its agent has begun to play."""
+        run = run or self.run_of(process)
+        entry = self.until(lambda e: isinstance(e, EffectBegun) and f"/{seat}/" in e.key, process, run)
+        until(lambda: any(start["seat"] == seat and start["run"] == run for start in self.starts()))
         return entry
+
+    def run_of(self, process: subprocess.Popen[str]) -> RunId:
+        """The run that a process drives, once it does."""
+        found: list[RunId] = []
+
+        def driven() -> bool:
+            holders = ((run, self.journal().holder(run)) for run in self.runs())
+            found.extend(run for run, holder in holders if holder and holder.pid == process.pid)
+            return bool(found) or process.poll() is not None
+
+        until(driven)
+        return found[0]
+
+    def supervisor(self, node: str) -> job.Running:
+        """The supervisor of the only turn at `node`, which runs."""
+        (owner,) = self.state_home.glob(f"runs/*/effects/StartTurn-{node}-*/owner")
+        found = job.look(owner.parent)
+        assert isinstance(found, job.Running), found
+        return found
 
     def starts(self) -> list[dict[str, Any]]:
         """The agent PROCESSES, as each of them noted its own start."""
@@ -246,15 +268,6 @@ USUAL: Steps = [
 """An agent that does its duty at each node; it comes after what the story says."""
 
 
-def solo(folder: Path, *turns: Turn, **tables: Any) -> Crew:
-    """The smallest run: one agent that implements and writes the message; no plan and no review."""
-    crew = Crew(folder)
-    crew.settle(**{"pipeline": {"plan": False, "reviewers": 0}, "land": LOCAL, **tables})
-    crew.git("switch", "-qc", "mine")
-    crew.play(*turns)
-    return crew
-
-
 def until(true: Callable[[], object]) -> None:
     """Wait until something is true."""
     late = time.monotonic() + HANG_S
@@ -269,16 +282,6 @@ def alive(pid: int) -> bool:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
     except OSError:
         return False
-
-
-def marked(text: str) -> Iterator[int]:
-    """The pids whose command line holds `text`."""
-    for entry in Path("/proc").glob("[0-9]*/cmdline"):
-        try:
-            if text.encode() in entry.read_bytes():
-                yield int(entry.parent.name)
-        except OSError:
-            continue
 
 
 def _toml(head: str, table: dict[str, Any]) -> str:
