@@ -5,6 +5,7 @@ looks whether its key already happened. Leaving without a word (SIGTERM, kill -9
 """
 
 import asyncio
+import errno
 import signal
 import traceback
 from collections.abc import Callable
@@ -16,12 +17,16 @@ from nightcrew.core.effects import Ask, Effect, Timer
 from nightcrew.core.events import Answer, Cancelled, EffectStarted, Entry, Event, HandlerCrashed, ParkAsked, Record
 from nightcrew.core.ids import EffectId, RunId
 from nightcrew.core.state import RunState, line
+from nightcrew.database import Unusable, unusable
 from nightcrew.engine import handlers
 from nightcrew.engine.tools import Ctx, Tools, folder_of
 from nightcrew.journal.store import Journal, Lease
 
 SNAPSHOT_EVERY = 200
 """Entries between two snapshots, which are a cache only."""
+
+UNWRITABLE = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EROFS})
+"""What a disk says that takes nothing more."""
 
 OnEntry = Callable[[RunState, Entry], None]
 
@@ -48,7 +53,7 @@ class Driver:
         self._lease = lease
         self._on_entry = on_entry
         self._flights: dict[EffectId, Flight] = {}
-        self._facts: asyncio.Queue[Event] = asyncio.Queue()
+        self._facts: asyncio.Queue[Event | Unusable] = asyncio.Queue()
         self._kept = 0
         self.state = load(tools, run)
 
@@ -115,7 +120,10 @@ class Driver:
             if not fact.done():
                 fact.cancel()
         if fact.done() and not fact.cancelled():
-            self._append(fact.result())
+            told = fact.result()
+            if isinstance(told, Unusable):
+                raise told
+            self._append(told)
             self._reap()
 
     def _reap(self) -> None:
@@ -152,7 +160,7 @@ class Driver:
 
     async def _carry_out(self, effect: Effect) -> None:
         try:
-            fact: Event = await handlers.run(effect, self._ctx(effect))
+            fact: Event | Unusable = await handlers.run(effect, self._ctx(effect))
         except Exception as error:  # noqa: BLE001 — the one boundary of the engine: our bug becomes a fact (rulings 7)
             fact = self._crashed(effect, error)
         self._facts.put_nowait(fact)
@@ -170,13 +178,17 @@ class Driver:
             return
         self._facts.put_nowait(Cancelled(key=effect.key, rescued=rescued))
 
-    def _crashed(self, effect: Effect, error: Exception) -> HandlerCrashed:
+    def _crashed(self, effect: Effect, error: Exception) -> HandlerCrashed | Unusable:
+        """Our own bug as a fact; but where nothing can be written any more, that, and the loop ends on it."""
         text = "".join(traceback.format_exception(error))
-        return HandlerCrashed(
-            key=effect.key,
-            reason=line(f"{type(error).__name__}: {error}"),
-            traceback=self._tools.blobs.put(text.encode()),
-        )
+        try:
+            with unusable(self._tools.home):
+                if isinstance(error, Unusable) or (isinstance(error, OSError) and error.errno in UNWRITABLE):
+                    raise error
+                kept = self._tools.blobs.put(text.encode())
+        except Unusable as broken:
+            return broken
+        return HandlerCrashed(key=effect.key, reason=line(f"{type(error).__name__}: {error}"), traceback=kept)
 
     def _ctx(self, effect: Effect) -> Ctx:
         opened = self.state.open[effect.key]
