@@ -1,98 +1,92 @@
-"""Where a run stands, in one line and as an exit code; what the other views share. Pure: from facts alone (laws 10 and 13).
+"""Where a run stands, in one line and as an exit code; what the other views share. Pure: from facts alone (laws 10 and 13)."""
 
-The whole story of a run is `views_story`, lists are `views_list`, what changes on a screen is `views_live`.
-"""
-
+import re
+import shlex
 import time
-from typing import NamedTuple
+
+from msgspec import Struct
 
 from nightcrew.core.effects import Ask, Effect, RunCommands, StartTurn, Timer
-from nightcrew.core.events import Entry
 from nightcrew.core.ids import short
 from nightcrew.core.reducer import blocked, desired
 from nightcrew.core.state import RunState, Trouble, line
-from nightcrew.core.work import PipelinePhase, Question
-
-__all__ = [
-    "Conclusion",
-    "Entry",
-    "RunState",
-    "clock",
-    "conclusion",
-    "count",
-    "headline",
-    "printable",
-    "span",
-    "waits_for",
-]
+from nightcrew.core.work import Landing, PipelinePhase, Question
 
 OK, FAILED, REFUSED, LATER = 0, 1, 2, 3
 """Exit codes: done · blocked or interrupted · refused before anybody was paid · waiting or parked."""
 _CONTROL = {n: None for n in (*range(32), *range(127, 160)) if chr(n) not in "\n\t"}
 
 
-class Conclusion(NamedTuple):
-    """How a run stands: one or two words, the exit code that says so, one line why, and the command that comes next ("" = none)."""
+class Conclusion(Struct, frozen=True):
+    """How a run stands: one or two words, the exit code that says so, and lines for people; what there is not is ""."""
 
+    run: str
+    short: str
     word: str
     exit_code: int
-    why: str = ""
-    next_command: str = ""
+    headline: str
+    why: str
+    next_command: str
+    undo: str
 
 
 def conclusion(state: RunState) -> Conclusion:
-    """How the run stands, derived from its facts.
+    """How the run stands, derived from its facts; every `headline` begins with its `word`.
 
     One of landed, ready, already landed, already done, waiting, parked, recovering, blocked, interrupted, refused, running.
     """
-    name = short(state.started.run)
+    word, code, why, command = _stands(state)
+    run, landing = state.started.run, state.landing
+    undone = undo(landing, state.started.remote) if landing else ""
+    return Conclusion(run, short(run), word, code, _line(state, word, why), why, command, undone)
+
+
+def headline(state: RunState) -> str:
+    """One line: the conclusion, or where the run stands and what it waits for."""
+    return conclusion(state).headline
+
+
+def _stands(state: RunState) -> tuple[str, int, str, str]:
+    marker, question, resume = state.marker, blocked(state), f"nightcrew resume {short(state.started.run)}"
     if state.phase is PipelinePhase.Complete:
         return _completed(state)
     if state.refused:
-        return Conclusion("refused", REFUSED, state.refused)
+        return "refused", REFUSED, state.refused, ""
     if state.phase is PipelinePhase.Interrupted:
-        return Conclusion("interrupted", FAILED, state.ended, f"nightcrew show {name}")
-    if state.marker is not None and state.marker.is_failure:
-        return Conclusion(
-            "interrupted", FAILED, f"{state.marker.reason}; still putting things in order", f"nightcrew resume {name}"
-        )
+        return "interrupted", FAILED, state.ended, resume.replace("resume", "show")
+    if marker is not None and marker.is_failure:
+        return "interrupted", FAILED, f"{marker.reason}; still putting things in order", resume
     if state.parked:
-        still = sum(o.begun for o in state.open.values())
-        return Conclusion("parked", LATER, "once what runs has ended" if still else "", f"nightcrew resume {name}")
-    question = blocked(state)
+        still = any(o.begun for o in state.open.values())
+        return "parked", LATER, "once what runs has ended" if still else "", resume
     if question is not None:
-        return Conclusion("blocked", FAILED, question.text, answer_command(state, question))
-    return _going_on(state)
+        return "blocked", FAILED, question.text, answer_command(state, question)
+    return *_goes_on(state), resume
 
 
-def _completed(state: RunState) -> Conclusion:
+def _completed(state: RunState) -> tuple[str, int, str, str]:
     landing = state.landing
+    if state.already == "already landed":
+        return state.already, OK, f"{state.started.target} has the change", ""
     if state.already:
-        why = (
-            f"{state.started.target} has the change"
-            if state.already == "already landed"
-            else "nothing was left to do, says every implementer"
-        )
-        return Conclusion(state.already, OK, why)
+        return state.already, OK, "nothing was left to do, says every implementer", ""
     if landing is None:
-        return Conclusion("ready", OK)
+        return "ready", OK, "", ""
     if landing.mode == "branch":
-        return Conclusion("ready", OK, landing.note, f"git merge --ff-only {landing.branch}")
-    return Conclusion("landed", OK, landing.note, f"git show {landing.commit[:12]}")
+        return "ready", OK, landing.note, f"git merge --ff-only {landing.branch}"
+    return "landed", OK, landing.note, f"git show {landing.commit[:12]}"
 
 
-def _going_on(state: RunState) -> Conclusion:
-    resume = f"nightcrew resume {short(state.started.run)}"
-    timer = waits_for(state)
-    trouble = state.trouble
-    if trouble is not None and not trouble.over and not trouble.unavailable:
-        return Conclusion("recovering", LATER, _recovering(state, trouble), resume)
-    if timer is not None:
-        why = f"until {clock(timer.fire_at, state.at)}, {timer.why}"
-        return Conclusion(
-            "waiting", LATER, f"{why}: {trouble.failure.reason}" if trouble and not trouble.over else why, resume
-        )
-    return Conclusion("running", LATER, _running(state), resume)
+def _goes_on(state: RunState) -> tuple[str, int, str]:
+    timer, trouble = waits_for(state), state.trouble if state.trouble and not state.trouble.over else None
+    if trouble and not trouble.unavailable:
+        return "recovering", LATER, _recovering(state, trouble)
+    if timer:
+        why = f": {trouble.failure.reason}" if trouble else ""
+        return "waiting", LATER, f"until {clock(timer.fire_at, state.at)}, {timer.why}{why}"
+    doing = [doing_now(o.effect) for o in state.open.values() if o.begun or not isinstance(o.effect, StartTurn)]
+    seats = ", ".join(dict.fromkeys(filter(None, doing)))
+    return "running", LATER, f"{state.phase}: {seats}" if seats else str(state.phase)
 
 
 def _recovering(state: RunState, trouble: Trouble) -> str:
@@ -104,36 +98,26 @@ def _recovering(state: RunState, trouble: Trouble) -> str:
     return f"{', '.join(parts)}, because {trouble.failure.reason}"
 
 
-def _running(state: RunState) -> str:
-    doing = [doing_now(o.effect) for o in state.open.values() if o.begun or not isinstance(o.effect, StartTurn)]
-    return f"{state.phase}: {', '.join(dict.fromkeys(filter(None, doing)))}" if any(doing) else str(state.phase)
-
-
-def headline(state: RunState) -> str:
-    """One line: the conclusion, or where the run stands and what it waits for."""
-    said = conclusion(state)
+def _line(state: RunState, word: str, why: str) -> str:
     landing = state.landing
-    if said.word == "landed" and landing is not None:
-        where = f"landed on {landing.branch} as {landing.commit[:10]}"
-        return f"{where}, {said.why}" if said.why else where
-    if said.word == "ready" and landing is not None:
-        return f"ready: branch {landing.branch}" + (f", not landed: {said.why}" if said.why else "")
-    open_questions = [q for q in state.questions.values() if not q.holds]
-    asks = f" (asks: {line(open_questions[0].text)})" if open_questions and not state.done else ""
-    if said.word == "waiting":
-        return f"waiting {said.why}{asks}"
-    return f"{said.word}: {said.why}{asks}" if said.why else f"{said.word}{asks}"
+    if word == "landed" and landing:
+        return f"landed on {landing.branch} as {landing.commit[:10]}" + (f", {why}" if why else "")
+    if word == "ready" and landing:
+        return f"ready: branch {landing.branch}" + (f", not landed: {why}" if why else "")
+    asked = [line(q.text) for q in state.questions.values() if not q.holds and not state.done]
+    asks = f" (asks: {asked[0]})" if asked else ""
+    if word == "waiting":
+        return f"waiting {why}{asks}"
+    return f"{word}: {why}{asks}" if why else f"{word}{asks}"
 
 
 def waits_for(state: RunState) -> Timer | None:
     """The timer whose end is the next thing to happen, when nothing else is going on; None otherwise."""
     effects = [e for e in desired(state) if not isinstance(e, Ask)]
-    timers = [e for e in effects if isinstance(e, Timer)]
-    if not timers or len(timers) < len(effects):
-        return None
     # An open timer's own words count: those of `desired` are made anew with every look.
-    held = [state.open[t.key].effect if t.key in state.open else t for t in timers]
-    return min((t for t in held if isinstance(t, Timer)), key=lambda t: t.fire_at)
+    held = [state.open[e.key].effect if e.key in state.open else e for e in effects]
+    timers = [e for e in held if isinstance(e, Timer)]
+    return min(timers, key=lambda t: t.fire_at) if timers and len(timers) == len(effects) else None
 
 
 def answer_command(state: RunState, question: Question) -> str:
@@ -142,8 +126,18 @@ def answer_command(state: RunState, question: Question) -> str:
     return f"nightcrew answer {short(state.started.run)} {words}"
 
 
+def undo(landing: Landing, remote: str) -> str:
+    """The shell line that undoes a landing without rewriting anybody's history; for a branch, the one that removes it."""
+    name, there, revert = shlex.quote(landing.branch), shlex.quote(remote), f"git revert --no-edit {landing.commit}"
+    if landing.mode == "branch":
+        return f"git branch -D {name}"
+    if landing.mode == "local":
+        return f"git switch {name} && {revert}"
+    return f"git fetch {there} && git switch {name} && git merge --ff-only {there}/{name} && {revert} && git push {there} {name}"
+
+
 def doing_now(effect: Effect) -> str:
-    """What an open effect does, in two or three words; "" for what is not worth a reader's time."""
+    """What an open effect does, in a few words; "" for what is not worth a reader's time."""
     match effect:
         case StartTurn():
             return f"{effect.agent} in seat {effect.seat}"
@@ -151,23 +145,8 @@ def doing_now(effect: Effect) -> str:
             return f"{effect.purpose} commands"
         case Timer() | Ask():
             return ""
-        case _:
-            return STEPS.get(type(effect).__name__, "")
-
-
-STEPS = {
-    "PrepareWorkspace": "making a workspace",
-    "CollectWork": "collecting the work",
-    "SyncBase": "looking at the target",
-    "ContinueRebase": "rebasing",
-    "UndoRebase": "undoing the rebase",
-    "MakeCommit": "committing",
-    "Land": "landing",
-    "ResetWorkspace": "starting a workspace over",
-    "RescueWork": "rescuing unsaved work",
-    "DropWorkspaces": "cleaning up",
-    "EmitCompletionMarkerAndTerminate": "writing the marker",
-}
+        case _:  # its own name, which is a verb and what it is done to
+            return re.sub(r"(?<!^)([A-Z])", r" \1", type(effect).__name__).lower()
 
 
 def clock(at: float, now: float) -> str:
@@ -178,11 +157,10 @@ def clock(at: float, now: float) -> str:
 
 def span(seconds: float) -> str:
     """A span for people: `42s`, `3m05s`, `2h10m`."""
-    whole = max(0, int(seconds))
-    if whole < 60:
-        return f"{whole}s"
-    minutes, rest = divmod(whole, 60)
-    return f"{minutes}m{rest:02}s" if minutes < 60 else f"{minutes // 60}h{minutes % 60:02}m"
+    minutes, rest = divmod(max(0, int(seconds)), 60)
+    if minutes < 60:
+        return f"{minutes}m{rest:02}s" if minutes else f"{rest}s"
+    return f"{minutes // 60}h{minutes % 60:02}m"
 
 
 def count(n: int, noun: str) -> str:

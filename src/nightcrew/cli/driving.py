@@ -1,41 +1,179 @@
-"""What `run`, `resume` and `answer` share: driving a run before the person's eyes, and saying how it ended."""
+"""Verbs that do something with runs: `run`, `resume`, `answer`, `park`, `cancel`, `diff`, `clean`, `demo`."""
 
 import signal
+import sys
 from collections.abc import Sequence
+from pathlib import Path
 
 import click
 
 from nightcrew.app import control
-from nightcrew.app.views_journal import RunId
-from nightcrew.app.views_story import ending, plain
-from nightcrew.app.views_text import ending_told
-from nightcrew.cli.output import as_json, environment, lines
+from nightcrew.app.ground import Untrusted
+from nightcrew.app.seen import RunId, seen
+from nightcrew.app.text import ending_told
+from nightcrew.app.views import conclusion
+from nightcrew.cli.output import as_json, environment, json_option, lines, run_argument
 from nightcrew.cli.screen import screen
+from nightcrew.cli.verbs import TABLE
 from nightcrew.errors import UserError
 
 FAILED = 1
-no_wait = click.option("--no-wait", is_flag=True, help="Leave (exit 3) when only time is waited for.")
-limit = click.option(
+no_wait_option = click.option("--no-wait", is_flag=True, help="Leave (exit 3) when only time is waited for.")
+limit_option = click.option(
     "--limit", "limit_", multiple=True, metavar="NAME=VALUE", help="usd, tokens, turns or wall; `none` lifts it."
 )
 
 
-def limits(given: Sequence[str]) -> dict[str, str]:
+@click.command
+@click.argument("text", nargs=-1)
+@click.option("--file", "file_", type=click.Path(path_type=Path), help="Read the task from a file.")
+@click.option("--mode", help="branch (default), local or push: where the result goes.")
+@click.option("--target", help="The branch to land on.")
+@limit_option
+@click.option("--trust", is_flag=True, help="Trust the commands of this repository's nightcrew.toml.")
+@click.option(
+    "--allow-red-base", is_flag=True, help='Start although the checks are red already and verify.base is "green".'
+)
+@click.option("--no-sandbox", is_flag=True, help="Agents run without a sandbox.")
+@no_wait_option
+@json_option
+def run(  # noqa: PLR0913 - one parameter for each word a person may type
+    *, text: tuple[str, ...], file_: Path | None, mode: str | None, target: str | None, limit_: tuple[str, ...],
+    trust: bool, allow_red_base: bool, no_sandbox: bool, no_wait: bool, json_: bool,
+) -> int:  # fmt: skip
+    """Hand off the task TEXT and see it through: plan, work, review, gate, landing."""
+    given = {"land.mode": mode, "land.target": target, **{f"limits.{k}": v for k, v in _limits(limit_).items()}}
+    ask = control.StartAsk(
+        cwd=Path.cwd(),
+        text=" ".join(text) if text else None,
+        file=file_,
+        overrides={name: value for name, value in given.items() if value is not None},
+        trust=trust,
+        allow_red_base=allow_red_base,
+        no_sandbox=no_sandbox,
+        verbs=frozenset(TABLE),
+    )
+    return _drive(_started(ask), json_=json_, wait=not no_wait)
+
+
+def _started(ask: control.StartAsk) -> RunId:
+    try:
+        return control.start(ask, environment())
+    except Untrusted as untrusted:
+        if not (sys.stdin.isatty() and sys.stderr.isatty()):
+            raise
+        click.echo("\n".join(["nightcrew.toml of this repository would execute:", *untrusted.executes]), err=True)
+        if not click.confirm("Trust this, and start?", err=True):
+            raise
+        return control.start(ask._replace(trust=True), environment())
+
+
+@click.command
+@run_argument
+@limit_option
+@click.option("--reconfigure", is_flag=True, help="Take the settings as they are written now.")
+@click.option("--take-over", is_flag=True, help="Drive it in place of a process that is frozen.")
+@no_wait_option
+@json_option
+def resume(*, run: str, limit_: tuple[str, ...], reconfigure: bool, take_over: bool, no_wait: bool, json_: bool) -> int:
+    """Let RUN (the newest if none is named) go on where it was; nothing is paid twice."""
+    found = seen(environment(), run).run
+    control.resume(found, environment(), _limits(limit_), reconfigure=reconfigure)
+    return _drive(found, json_=json_, wait=not no_wait, take_over=take_over)
+
+
+@click.command
+@click.argument("run")
+@click.argument("text", nargs=-1, required=True)
+@click.option("--question", default="", help="Which question, when there are several.")
+@json_option
+def answer(*, run: str, text: tuple[str, ...], question: str, json_: bool) -> int:
+    """Answer RUN's question with TEXT; a run that nobody drives goes on here."""
+    found = seen(environment(), run).run
+    which = control.answer(found, environment(), " ".join(text), question)
+    if not control.driven(found, environment()):
+        return _drive(found, json_=json_, wait=True)
+    lines([f"{found}: answered {which}"])
+    return 0
+
+
+@click.command
+@run_argument
+@click.option("--now", is_flag=True, help="Stop the turns in flight too; their work is rescued.")
+def park(*, run: str, now: bool) -> None:
+    """Let what runs in RUN (the newest if none is named) come to its end, and begin nothing new."""
+    found = seen(environment(), run).run
+    control.park(found, environment(), now=now)
+    lines([f"{found}: parking; go on with: nightcrew resume {found.rsplit('-', 1)[-1]}"])
+
+
+@click.command
+@click.argument("run")
+def cancel(run: str) -> None:
+    """End RUN: its work is rescued, a failure marker is written."""
+    found = seen(environment(), run).run
+    control.cancel(found, environment())
+    later = f"cancelled once it is driven: nightcrew resume {found.rsplit('-', 1)[-1]}"
+    lines([f"{found}: {'cancelling' if control.driven(found, environment()) else later}"])
+
+
+@click.command
+@run_argument
+def diff(run: str) -> None:
+    """The patch of RUN (the newest if none is named): what lands, or what its candidate holds so far."""
+    click.echo(control.diff(seen(environment(), run).run, environment()))
+
+
+@click.command
+@run_argument
+@json_option
+def clean(*, run: str, json_: bool) -> None:
+    """Remove what RUN, or every run of this repository, left and nobody needs; list what is kept and why."""
+    done = control.clean(Path.cwd(), environment(), run)
+    if json_:
+        as_json(done)
+        return
+    told = [f"{one.run}: removed {what}" for one in done for what in one.removed]
+    told += [f"{one.run}: kept {what}" for one in done for what in one.kept]
+    lines(told or ["nothing to clear away"])
+
+
+@click.command
+@click.option("--crash", is_flag=True, help="Kill nightcrew with -9 while an agent works, and resume.")
+def demo(*, crash: bool) -> int:
+    """Hand a task off on a small project; everything is real but the agents, which follow a script."""
+    from nightcrew.app import demo, story, text  # noqa: PLC0415 - the only verb that plays
+
+    where = demo.stage(environment())
+    project = f"A small project with a failing test is in {where.project}."
+    lines([f"{project} The agents follow a script; the rest is real.", ""])
+    started = demo.start(where)
+    if crash:
+        demo.crash(where, started)
+        lines(["nightcrew was killed with -9 while an agent works. The agent works on; resuming.", ""])
+    with screen(where.env) as show:
+        left = control.drive(started, where.env, on_entry=demo.meddling(where, show))
+    lines(["", *text.told(story.story(seen(where.env, started).entries())), "", *demo.history(where), ""])
+    lines([f"Look around: cd {where.project}; NIGHTCREW_HOME={where.env['NIGHTCREW_HOME']} nightcrew show"])
+    return conclusion(left.state).exit_code
+
+
+def _limits(given: Sequence[str]) -> dict[str, str]:
     """`usd=5` and so on, by name. What the values mean is the configuration's to say."""
-    pairs = [(text, *text.partition("=")) for text in given]
-    for text, name, _, value in pairs:
+    pairs = {text: text.partition("=") for text in given}
+    for text, (name, _, value) in pairs.items():
         if not name.strip() or not value.strip():
             raise UserError(f"'{text}' is not a limit", "write it as --limit usd=5")
-    return {name.strip(): value.strip() for _, name, _, value in pairs}
+    return {name.strip(): value.strip() for name, _, value in pairs.values()}
 
 
-def drive(run: RunId, *, json_: bool, wait: bool, take_over: bool = False) -> int:
+def _drive(run: RunId, *, json_: bool, wait: bool, take_over: bool = False) -> int:
     """Drive it until it rests; the exit code says how it stands, or which signal ended the driving."""
     with screen(environment(), silent=json_) as show:
         left = control.drive(run, environment(), on_entry=show, wait=wait, take_over=take_over)
-    end = ending(left.state)
+    end = conclusion(left.state)
     if json_:
-        as_json(plain(end))
+        as_json(end)
     else:
         lines(ending_told(end))
     if not left.signal or left.state.done:

@@ -8,8 +8,7 @@ from typing import Any
 
 import click
 
-from nightcrew.app.views import span
-from nightcrew.app.views_live import Entry, Place, RunState, activity, changes, panel
+from nightcrew.app.live import Entry, RunState, Step, changes, panel
 
 Show = Callable[[RunState, Entry], None]
 """Told of every new fact with the state it made."""
@@ -33,7 +32,7 @@ def _lines(say: Callable[[str], Any]) -> Show:
     def show(state: RunState, entry: Entry) -> None:
         nonlocal before
         clock = time.strftime("%H:%M:%S", time.localtime(entry.at))
-        for text in changes(before, state, entry):
+        for text in changes(Step(entry, before or state, state)):
             say(f"{clock} {text}")
         before = state
 
@@ -49,7 +48,7 @@ def _live(env: Mapping[str, str]) -> Iterator[Show]:
     now: RunState | None = None
 
     def drawn() -> Text:
-        return Text("" if now is None else "\n".join(_panel(now, env)), no_wrap=True, overflow="ellipsis")
+        return Text("\n".join(panel(now, time.time(), env)) if now else "", no_wrap=True, overflow="ellipsis")
 
     with Live(get_renderable=drawn, refresh_per_second=1, transient=True) as live:
         lines = _lines(lambda text: live.console.print(Text(text)))
@@ -61,18 +60,3 @@ def _live(env: Mapping[str, str]) -> Iterator[Show]:
             live.refresh()
 
         yield show
-
-
-def _panel(state: RunState, env: Mapping[str, str]) -> list[str]:
-    shown, now = panel(state), time.time()
-    return [
-        f"── {shown.title}",
-        " · ".join(filter(None, (shown.stands, shown.rounds, shown.spend))),
-        *(_place(place, now, env) for place in shown.places),
-        *([f"next: {shown.next}"] if shown.next else []),
-    ]
-
-
-def _place(place: Place, now: float, env: Mapping[str, str]) -> str:
-    since = "queued" if place.queued else span(now - place.since_at)
-    return f"  {place.seat:<12} {place.who:<14} {since:>7}  {activity(place, env)}".rstrip()

@@ -18,31 +18,31 @@ MISTAKE = 2
 
 
 class Verb(NamedTuple):
-    """Where a verb lives, and its one line of help."""
+    """In which module of this room a verb lives, and its one line of help."""
 
     module: str
     help: str
 
 
 TABLE = {
-    "run": Verb("run", "hand off a task and see it through"),
-    "resume": Verb("resume", "let a run go on, from wherever it was"),
-    "list": Verb("list_runs", "the newest runs and where they stand"),
-    "show": Verb("show", "the whole story of a run"),
-    "watch": Verb("watch", "follow a run as it goes on"),
-    "logs": Verb("logs", "what agents and commands of a run printed"),
-    "park": Verb("park", "stop a run at the next safe point"),
-    "cancel": Verb("cancel", "end a run; its work is rescued"),
-    "answer": Verb("answer", "answer a run's question"),
-    "diff": Verb("diff", "the work of a run as a patch"),
-    "clean": Verb("clean", "clear away what is proven landed or rescued"),
-    "agents": Verb("agents", "who could work here, and who cools down"),
-    "doctor": Verb("doctor", "what a run here would stand on, and every setting"),
-    "init": Verb("init", "write a first nightcrew.toml"),
-    "trust": Verb("trust", "let this repository's settings execute what they name"),
-    "demo": Verb("demo", "see a task land on a small project, with scripted agents"),
-    "replay": Verb("replay", "a run as it stood at an earlier fact"),
-    "completion": Verb("completion", "a script that completes words in your shell"),
+    "run": Verb("driving", "hand off a task and see it through"),
+    "resume": Verb("driving", "let a run go on, from wherever it was"),
+    "list": Verb("listing", "the newest runs and where they stand"),
+    "show": Verb("reading", "the whole story of a run"),
+    "watch": Verb("reading", "follow a run as it goes on"),
+    "logs": Verb("reading", "what agents and commands of a run printed"),
+    "park": Verb("driving", "stop a run at the next safe point"),
+    "cancel": Verb("driving", "end a run; its work is rescued"),
+    "answer": Verb("driving", "answer a run's question"),
+    "diff": Verb("driving", "the work of a run as a patch"),
+    "clean": Verb("driving", "clear away what is proven landed or rescued"),
+    "agents": Verb("standing", "who could work here, and who cools down"),
+    "doctor": Verb("standing", "what a run here would stand on, and every setting"),
+    "init": Verb("standing", "write a first nightcrew.toml"),
+    "trust": Verb("standing", "let this repository's settings execute what they name"),
+    "demo": Verb("driving", "see a task land on a small project, with scripted agents"),
+    "replay": Verb("reading", "a run as it stood at an earlier fact"),
+    "completion": Verb("standing", "a script that completes words in your shell"),
 }
 
 
@@ -57,10 +57,9 @@ class Verbs(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """The verb, loaded now."""
         del ctx
-        if cmd_name not in TABLE:
-            return None
-        command: click.Command = import_module(f"nightcrew.cli.{TABLE[cmd_name].module}").verb
-        return command
+        module = import_module(f"nightcrew.cli.{TABLE[cmd_name].module}") if cmd_name in TABLE else None
+        commands = (found for found in vars(module).values() if isinstance(found, click.Command)) if module else ()
+        return next((command for command in commands if command.name == cmd_name), None)
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
@@ -122,18 +121,15 @@ def run(argv: Sequence[str]) -> int:
 
 
 def _failed(error: Exception) -> int:
-    from nightcrew.app.views_faults import fault  # noqa: PLC0415 - only a failure pays for it
+    from nightcrew.app.faults import fault  # noqa: PLC0415 - only a failure pays for it
 
-    told = fault(error, os.environ)
-    return _said(told.text, told.exit_code)
+    return _said(*fault(error, os.environ))
 
 
 def _mistyped(error: click.ClickException) -> str:
     context = getattr(error, "ctx", None)
-    hint = (
-        f" (nightcrew {context.info_name} --help)" if context is not None and context.parent else " (nightcrew --help)"
-    )
-    return " ".join(error.format_message().split()) + hint
+    verb = f" {context.info_name}" if context is not None and context.parent else ""
+    return f"{' '.join(error.format_message().split())} (nightcrew{verb} --help)"
 
 
 def _said(text: str, code: int) -> int:

@@ -9,11 +9,12 @@ from msgspec import Struct
 from nightcrew.app.control import Cleaned
 from nightcrew.app.ground import AgentRow, Check
 from nightcrew.app.runs import Row
-from nightcrew.app.views_replay import Replayed
-from nightcrew.app.views_story import Ending, Recovery, Story
+from nightcrew.app.seen import Replayed
+from nightcrew.app.story import Recovery, Story
+from nightcrew.app.views import Conclusion
 from nightcrew.core import events as ev
 from nightcrew.core.ids import RunId
-from unit.app.test_views_story import eventful
+from unit.app.test_story import eventful
 from unit.app.worlds import RUN, World, started, written
 from unit.cli.faces import nightcrew
 
@@ -99,7 +100,7 @@ def fields(kind: type) -> list[str]:
 def test_every_shape_is_documented_field_by_field() -> None:
     """docs/json.md has one heading for each verb with `--json`, and under it exactly the fields that are printed."""
     shapes: dict[str, type] = {
-        "list": Row, "show": Story, "show --recovery": Recovery, "replay": Replayed, "run, resume, answer": Ending,
+        "list": Row, "show": Story, "show --recovery": Recovery, "replay": Replayed, "run, resume, answer": Conclusion,
         "agents": AgentRow, "clean": Cleaned,
     }  # fmt: skip
     assert documented() == {name: fields(kind) for name, kind in shapes.items()} | {"doctor": ["checks", "settings"]}

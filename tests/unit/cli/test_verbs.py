@@ -3,12 +3,13 @@
 import signal
 import stat
 import subprocess
-from importlib import import_module
 from pathlib import Path
 
+import click
 import pytest
 
-from nightcrew.cli.verbs import TABLE, unknown
+from nightcrew.cli.verbs import TABLE, Verbs, unknown
+from nightcrew.cli.verbs import nightcrew as nightcrew_group
 from nightcrew.core.events import Noted
 from nightcrew.core.ids import RunId
 from nightcrew.journal.store import Journal
@@ -54,13 +55,16 @@ def test_agents_looks_without_engine_and_adapters(tmp_path: Path) -> None:
     """Who could work here is told without loading what drives them (decision 0014)."""
     seen = loaded(tmp_path, "agents")
     assert "nightcrew.app.ground" in seen
-    assert {n for n in seen if n.startswith(("asyncio", "rich", "nightcrew.engine", "nightcrew.agents.claude"))} == set()
+    assert {
+        n for n in seen if n.startswith(("asyncio", "rich", "nightcrew.engine", "nightcrew.agents.claude"))
+    } == set()
 
 
 @pytest.mark.parametrize("name", TABLE)
 def test_every_verb_of_the_table_is_there(name: str) -> None:
     """The table and the modules agree: each verb has its name, a help of its own, and one for each option."""
-    verb = import_module(f"nightcrew.cli.{TABLE[name].module}").verb
+    verb = Verbs().get_command(click.Context(nightcrew_group), name)
+    assert verb is not None
     assert verb.name == name
     assert verb.help
     assert [p.name for p in verb.params if p.param_type_name == "option" and not getattr(p, "help", "")] == []

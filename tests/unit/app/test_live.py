@@ -6,24 +6,21 @@ from pathlib import Path
 
 import pytest
 
-from nightcrew.app.views_follow import follow
-from nightcrew.app.views_journal import effect_folder, seen
-from nightcrew.app.views_live import activity, changes, panel
-from nightcrew.app.views_logs import outputs
-from nightcrew.app.views_replay import replayed
-from nightcrew.app.views_replay import told as replay_told
-from nightcrew.app.views_story import steps
+from nightcrew.app.live import activity, changes, follow, panel
+from nightcrew.app.seen import effect_folder, outputs, replayed, seen
+from nightcrew.app.seen import told as replay_told
+from nightcrew.app.story import steps
 from nightcrew.core.effects import StartTurn
 from nightcrew.core.state import RunState
 from nightcrew.core.work import PipelinePhase
 from nightcrew.errors import UserError
-from unit.app.test_views_story import eventful, stays_red
+from unit.app.test_story import eventful, stays_red
 from unit.app.worlds import RUN, World, started, written
 
 
 def lines(world: World) -> list[str]:
     """Every line that somebody who followed the run would have seen."""
-    return [text for step in steps(world.entries) for text in changes(step.before, step.after, step.entry)]
+    return [text for step in steps(world.entries) for text in changes(step)]
 
 
 def working(state: RunState) -> bool:
@@ -59,29 +56,43 @@ def test_recovery_is_told_as_it_happens() -> None:
     assert "level 1 becomes 2" in told
 
 
-def test_the_panel_shows_seats_rounds_spend_and_what_comes_next() -> None:
-    """Everything a person asks of a screen is in the panel of that moment."""
+def test_the_panel_shows_seats_rounds_spend_and_what_comes_next(tmp_path: Path) -> None:
+    """Everything a person asks of a screen is in the panel of that moment, elapsed time and newest words included."""
     world = World(reply=stays_red).play(working)
-    at = panel(world.state)
-    assert (at.title, at.stands, at.spend) == ("a1b2 · mend the clock", "Development", "0.50 usd · 1 turn")
-    assert [(p.seat, p.who, p.queued) for p in at.places] == [("impl-A", "opus", False)]
-    later = panel(world.play(lambda s: s.trouble is not None and s.trouble.wait_until > 0).state)
-    assert later.stands.startswith("recovering: level 2, attempt 4, next at ")
-    assert (
-        "pause before recovery attempt"
-        in panel(world.play(lambda s: any(o.effect.node == "recovery" for o in s.open.values())).state).next
-    )
+    env = {"NIGHTCREW_HOME": str(tmp_path)}
+    opened = next(o for o in world.state.open.values() if isinstance(o.effect, StartTurn))
+    folder = effect_folder(tmp_path, opened.effect.key)
+    folder.mkdir(parents=True)
+    (folder / "stdout").write_text("thinking\x1b[1m\n")
+    assert panel(world.state, opened.at + 65, env) == [
+        "── a1b2 · mend the clock",
+        "Development · 0.50 usd · 1 turn",
+        "  impl-A       opus             1m05s  thinking[1m",
+    ]
+    later = world.play(lambda s: s.trouble is not None and s.trouble.wait_until > 0).state
+    assert panel(later, later.at, env)[1].startswith("recovering: level 2, attempt 4, next at ")
+    pause = world.play(lambda s: any(o.effect.node == "recovery" for o in s.open.values())).state
+    assert "pause before recovery attempt" in panel(pause, pause.at, env)[-1]
+
+
+def test_a_turn_that_waits_for_its_slot_is_queued(tmp_path: Path) -> None:
+    """A turn asked for and not begun has no elapsed time."""
+    world = World().play(lambda s: any(isinstance(o.effect, StartTurn) for o in s.open.values()))
+    *_, asked, _begun = steps(world.entries)
+    state = asked.after
+    assert "queued" in panel(state, state.at, {"NIGHTCREW_HOME": str(tmp_path)})[-1]
 
 
 def test_activity_is_the_newest_line_that_says_something(tmp_path: Path) -> None:
     """Of plain output the last line; of events in JSON the words in them; nothing from a turn that said nothing."""
-    place = panel(World().play(working).state).places[0]
+    state = World().play(working).state
+    place = next(o.effect.key for o in state.open.values() if isinstance(o.effect, StartTurn))
     env = {"NIGHTCREW_HOME": str(tmp_path)}
     assert activity(place, env) == ""
-    folder = effect_folder(tmp_path, place.key)
+    folder = effect_folder(tmp_path, place)
     folder.mkdir(parents=True)
-    (folder / "stdout").write_text("first\n\x1b[1msecond\n\n")
-    assert activity(place, env) == "[1msecond"
+    (folder / "stdout").write_text("first\nsecond\n\n")
+    assert activity(place, env) == "second"
     event = {
         "type": "assistant",
         "message": {"content": [{"type": "tool_use", "name": "Edit", "input": {"file_path": "clock.py"}}]},

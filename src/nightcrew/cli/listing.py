@@ -1,4 +1,4 @@
-"""`list`: the newest runs and where they stand."""
+"""`list`: apart from the other verbs that read, because it loads nothing of what a run is."""
 
 import time
 from pathlib import Path
@@ -14,11 +14,11 @@ NEWEST = 20
 @click.command("list")
 @click.option("--all", "all_", is_flag=True, help=f"every run, not only the newest {NEWEST}")
 @json_option
-def verb(*, all_: bool, json_: bool) -> None:
+def listing(*, all_: bool, json_: bool) -> None:
     """The newest runs and where they stand."""
     found = rows(environment(), ALL if all_ else NEWEST)
     if json_:
-        as_json([row._asdict() for row in found])
+        as_json(found)
         return
     if not found:
         lines(['no runs yet; start one: nightcrew run "…"'])

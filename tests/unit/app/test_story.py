@@ -1,7 +1,12 @@
 """The whole story of a run, as data and in words."""
 
-from nightcrew.app.views_story import story, undo
-from nightcrew.app.views_text import recovery_told, told
+from string import Formatter
+
+import pytest
+
+from nightcrew.app.story import WORDS, story
+from nightcrew.app.text import recovery_told, told
+from nightcrew.app.views import undo
 from nightcrew.core import events as ev
 from nightcrew.core.effects import Effect, RunCommands, StartTurn
 from nightcrew.core.ids import Commit
@@ -98,14 +103,24 @@ def test_recovery_of_a_run_without_trouble_says_so() -> None:
 
 
 def test_an_answered_question_keeps_its_answer() -> None:
-    """Questions are told with how they were answered, open ones with what the run does meanwhile."""
+    """A question is told with what may be answered; once answered it is no longer open, and the answer is told too."""
     world = World(started(limits=Limits(turns=Limit(1)))).play()
-    assert [(q.question.id, q.question.holds, q.answered_at) for q in story(world.entries).questions] == [
-        ("limit-turns", True, None)
-    ]
+    asked = story(world.entries)
+    assert [(q.id, q.holds) for q in asked.questions] == [("limit-turns", True)]
     world.tell(ev.Answered(question="limit-turns", text="more"))
-    asked = story(world.play().entries).questions
-    assert [(q.answer, q.answered_at is not None) for q in asked] == [("more", True)]
+    answered = story(world.play().entries)
+    assert answered.questions == ()
+    assert [line.what for line in answered.lines if line.topic == "question"] == [
+        "asks: The default limit turns = 1 is reached. Go on? [more (adds as much again) | stop] nightcrew answer a1b2 more",
+        "answered limit-turns: more",
+    ]
+
+
+@pytest.mark.parametrize("kind", WORDS)
+def test_the_words_of_a_fact_name_its_own_fields(kind: type[ev.Event]) -> None:
+    """Each template can be filled by the fact it is for."""
+    named = {name for _, name, _, _ in Formatter().parse(WORDS[kind][1]) if name}
+    assert named <= set(kind.__struct_fields__)
 
 
 def test_what_was_rescued_is_told_with_its_seat() -> None:
@@ -113,7 +128,8 @@ def test_what_was_rescued_is_told_with_its_seat() -> None:
     world = World().play(lambda s: s.phase is PipelinePhase.Development and bool(s.workspaces))
     world.tell(ev.CancelAsked())
     seen = story(world.play().entries)
-    assert ("refs/nightcrew/rescue/a1b2/impl-A", "impl-A") in [(r.ref, r.seat) for r in seen.rescues]
+    assert "refs/nightcrew/rescue/a1b2/impl-A (from impl-A)" in [r.what for r in seen.lines if r.topic == "rescued"]
+    assert "  refs/nightcrew/rescue/a1b2/impl-A (from impl-A)" in told(seen)
     assert seen.stands.word == "interrupted"
 
 

@@ -1,0 +1,124 @@
+"""What is written, for those who only look: which run is meant, its facts, its files, how it stood at one of them. Changes nothing."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import msgspec
+from msgspec import Struct
+
+from nightcrew.app.home import home_of
+from nightcrew.app.story import steps
+from nightcrew.app.views import clock, headline, printable
+from nightcrew.core.effects import RunCommands, StartTurn
+from nightcrew.core.events import EffectStarted, Entry, Record
+from nightcrew.core.ids import EffectId, RunId
+from nightcrew.core.reducer import wanted
+from nightcrew.core.state import line
+from nightcrew.errors import UserError
+from nightcrew.journal.store import Journal
+
+__all__ = ["Output", "Replayed", "RunId", "Seen", "effect_folder", "outputs", "replayed", "seen", "told"]
+
+
+class Seen(NamedTuple):
+    """A run in an open journal."""
+
+    journal: Journal
+    run: RunId
+
+    def entries(self, after: int = 0) -> tuple[Entry, ...]:
+        """Its facts after entry `after`."""
+        return tuple(self.journal.entries(self.run, after))
+
+
+def seen(env: Mapping[str, str], name: str = "") -> Seen:
+    """The run meant by `name` (id, short name or beginning), or the newest. Raises UserError when there is none, or several."""
+    journal = Journal(home_of(env)) if (home_of(env) / "journal.db").exists() else None
+    newest = journal.recent(1) if journal else ()
+    if not journal or not newest:
+        raise UserError("there are no runs yet", 'start one: nightcrew run "…"')
+    return Seen(journal, journal.find(name) if name else newest[0].run)
+
+
+# ── what agents and commands printed ──────────────────────────────────────────────────────────────────────────────
+
+
+class Output(NamedTuple):
+    """One file of output, and what it is."""
+
+    title: str
+    path: Path
+
+
+def effect_folder(home: Path, key: EffectId) -> Path:
+    """Where the raw output of a turn or of commands lies."""
+    run, rest = key.split("/", 1)
+    return home / "runs" / run / "effects" / rest.replace("/", "-")
+
+
+def outputs(seen: Seen, env: Mapping[str, str], seat: str = "") -> list[Output]:
+    """The output of every turn and command in order, or of one seat or purpose. Raises UserError when there is nothing of that seat."""
+    begun = [entry.event.effect for entry in seen.entries() if isinstance(entry.event, EffectStarted)]
+    told = [effect for effect in begun if isinstance(effect, StartTurn | RunCommands)]
+    mine = [effect for effect in told if seat in {"", effect.seat, effect.node}]
+    if seat and not mine:
+        names = dict.fromkeys(name for effect in told for name in (effect.seat, effect.node))
+        raise UserError(f"run {seen.run} has nothing of '{seat}'", f"it has: {', '.join(names) or 'nothing yet'}")
+    return [output for effect in mine for output in _outputs(effect, effect_folder(home_of(env), effect.key))]
+
+
+def _outputs(effect: StartTurn | RunCommands, folder: Path) -> Iterator[Output]:
+    if isinstance(effect, StartTurn):
+        number = int(effect.key.rsplit("/", 1)[1]) + 1
+        places = [(folder, f"{effect.seat} · {effect.agent} · {effect.node} {number}")]
+    else:
+        titles = (f"{effect.purpose} · {effect.seat} · {command}" for command in effect.commands)
+        places = [(folder / str(n), title) for n, title in enumerate(titles)]
+    for place, title in places:
+        for path, name in ((place / "stdout", title), (place / "stderr", f"{title} · stderr")):
+            if path.is_file() and path.stat().st_size:
+                yield Output(name, path)
+
+
+# ── how it stood ──────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+class Replayed(Struct, frozen=True):
+    """The state after entry `seq`; `fact` is that entry's, `open` and `wanted` are keys (a decision: `Record` and its name)."""
+
+    run: str
+    seq: int
+    at: float
+    fact: dict[str, Any]
+    phase: str
+    visit: int
+    headline: str
+    open: tuple[str, ...]
+    wanted: tuple[str, ...]
+
+
+def replayed(entries: Iterable[Entry], seq: int | None = None) -> Replayed:
+    """The run after entry `seq`, or after the newest. Raises UserError when there is no such entry."""
+    told = [step for step in steps(entries) if seq is None or step.entry.seq <= seq]
+    if not told or seq not in {None, told[-1].entry.seq}:
+        raise UserError(
+            f"there is no entry {seq}", f"the last is {told[-1].entry.seq}" if told else "they begin with 1"
+        )
+    entry, state = told[-1].entry, told[-1].after
+    want = tuple(f"Record {type(w.event).__name__}" if isinstance(w, Record) else w.key for w in wanted(state))
+    run, fact, now = state.started.run, msgspec.to_builtins(entry.event), headline(state)
+    return Replayed(run, entry.seq, entry.at, fact, state.phase, state.visit, now, tuple(state.open), want)
+
+
+def told(seen: Replayed) -> list[str]:
+    """The same in words."""
+    rest = ", ".join(f"{key} {line(str(value), 60)}" for key, value in seen.fact.items() if key != "type")
+    lines = [
+        f"{seen.run} after entry {seen.seq}, {clock(seen.at, seen.at)}",
+        f"  fact: {seen.fact['type']}" + (f" ({line(rest, 200)})" if rest else ""),
+        f"  stands: {seen.headline} · phase {seen.phase}, visit {seen.visit}",
+        *(f"  in flight: {key}" for key in seen.open),
+        *(f"  wanted: {key}" + (" (in flight)" if key in seen.open else "") for key in seen.wanted),
+    ]
+    return [printable(text) for text in lines]

@@ -1,0 +1,157 @@
+"""A story in words for a terminal: plain lines, no colour. What is told comes from `story`."""
+
+from collections.abc import Callable, Iterator
+from functools import partial
+
+from nightcrew.app.story import Story, how, reason, size
+from nightcrew.app.views import Conclusion, clock, count, printable, span
+from nightcrew.core.limits import VALVES, Limit
+from nightcrew.core.state import line
+
+TAIL_LINES = 12
+"""Lines of a red command's output that a story shows."""
+
+
+def told(story: Story) -> list[str]:
+    """The whole story."""
+    return _told(story, SECTIONS)
+
+
+def recovery_told(story: Story) -> list[str]:
+    """The recovery alone: where it stands and its record."""
+    nothing = [] if story.recovery.record else ["  nothing went wrong for good, so nothing was recovered"]
+    return _told(story, {name: SECTIONS[name] for name in ("Recovery", "Waits", "Rescued work")}) + nothing
+
+
+def ending_told(end: Conclusion) -> list[str]:
+    """The last words of `run`, `resume` and `watch`: how it stands, what comes next, how to undo it, where the story is."""
+    lines = [f"{end.short} {end.headline}"]
+    lines += [f"  next: {end.next_command}"] if end.next_command else []
+    lines += [f"  undo: {end.undo}"] if end.undo and end.word == "landed" else []
+    return [printable(text) for text in (*lines, f"  the whole story: nightcrew show {end.short}")]
+
+
+def _told(story: Story, sections: dict[str, "Section"]) -> list[str]:
+    stands, started = story.stands, story.started
+    lines = [f"{stands.short} · {started.task.title}", f"  {stands.headline}"]
+    lines += [f"  next: {stands.next_command}"] if stands.next_command else []
+    began = f"began {clock(story.began_at, story.last_at)}, {span(story.last_at - story.began_at)}"
+    where = f"target {started.target} · base {story.base[:10]} · sandbox {started.shelter}"
+    lines.append(f"  run {stands.run} · {began} · {where}")
+    for title, section in sections.items():
+        found = [f"  {text}" for text in section(story)]
+        lines += [title, *found] if found else []
+    return [printable(text) for text in lines]
+
+
+def _timed(topic: str, story: Story) -> Iterator[str]:
+    return (f"{clock(told.at, story.last_at)} {told.what}" for told in story.lines if told.topic == topic)
+
+
+def _once(topic: str, story: Story) -> Iterator[str]:
+    return iter(dict.fromkeys(told.what for told in story.lines if told.topic == topic))
+
+
+def _phases(story: Story) -> Iterator[str]:
+    for visit in story.phases:
+        if visit.phase not in {"Complete", "Interrupted"}:
+            took = "still" if visit.ended_at is None else span(visit.ended_at - visit.began_at)
+            yield f"{clock(visit.began_at, story.last_at)} {visit.phase:<16} {took}"
+
+
+def _seats(story: Story) -> Iterator[str]:
+    for seat in dict.fromkeys(turn.seat for turn in story.turns):
+        mine = [turn for turn in story.turns if turn.seat == seat]
+        took = sum(turn.ended_at - turn.began_at for turn in mine if turn.ended_at is not None)
+        runs = [f", runs since {clock(turn.began_at, story.last_at)}" for turn in mine if turn.ended_at is None]
+        said = [turn.outcome.answer.tail for turn in mine if turn.outcome and turn.outcome.answer]
+        last = f" · {line(' '.join(said[-1].split()), 80)}" if said else ""
+        yield f"{seat:<10} {mine[-1].agent:<12} {count(len(mine), 'turn')}, {span(took)}{''.join(runs)}{last}"
+        for turn in mine:
+            if turn.kind not in {"ok", ""}:
+                why = f": {turn.outcome.reason}" if turn.outcome and turn.outcome.reason else ""
+                yield f"  {clock(turn.began_at, story.last_at)} {turn.agent} {turn.kind}{why}"
+
+
+def _handovers(story: Story) -> Iterator[str]:
+    for h in story.handovers:
+        where = h.seat if h.node == h.seat else f"{h.seat} at {h.node}"
+        yield f"{clock(h.at, story.last_at)} {where}: {h.from_agent} → {h.to_agent} ({h.fail}: {reason(h)})"
+
+
+def _candidates(story: Story) -> Iterator[str]:
+    for c in story.candidates:
+        checks = f"checks {'green' if all(r.green for r in c.checks) else 'red'}" if c.checks else ""
+        more = (size(c.change), checks, "wins" if c.label == story.winner else "", c.failure)
+        yield f"{c.label} by {c.agent}: {', '.join(filter(None, more))}"
+
+
+def _rounds(story: Story) -> Iterator[str]:
+    for r in story.rounds:
+        found = count(len(r.review.findings), "finding") if r.review.findings else "no findings"
+        yield f"{clock(r.at, story.last_at)} round {r.round}, {r.seat}: {r.review.vote.replace('_', ' ')}, {found}"
+        addressed, rejected = (r.fixed.addressed, r.fixed.rejected) if r.fixed else ((), {})
+        for f in r.review.findings:
+            where = f" {f.file}:{f.line}" if f.line else f" {f.file}" if f.file else ""
+            became = f"rejected: {rejected[f.id]}" if f.id in rejected else "addressed" if f.id in addressed else "open"
+            yield f"  {f.id} {f.severity}{where}: {f.why} ({became})"
+
+
+def _commands(story: Story) -> Iterator[str]:
+    for batch in story.commands:
+        known = " (known green)" if batch.cached else ""
+        yield f"{clock(batch.at, story.last_at)} {batch.purpose} {'green' if batch.green else 'red'}{known}"
+        for r in batch.results:
+            yield f"  `{r.command}` {'ok' if r.green else how(r)}, {span(r.took_s)}"
+            yield from (f"    | {text}" for text in r.output.tail.splitlines()[-TAIL_LINES:] if not r.green)
+
+
+def _recovery(story: Story) -> Iterator[str]:
+    yield from _timed("recovery", story)
+    at = story.recovery
+    if at.failure:
+        after = f", next at {clock(at.next_at, story.last_at)}" if at.next_at else ""
+        yield f"now: level {max(1, at.level)}, {count(at.attempts, 'attempt')} made{after}"
+
+
+def _cost(story: Story) -> Iterator[str]:
+    c = story.spend
+    unpriced = f", {c.unpriced} of {count(c.turns, 'turn')} without a price" if c.unpriced else ""
+    yield f"{c.usd:.2f} usd{unpriced} · {c.tokens} tokens · {count(c.turns, 'turn')} · {span(c.wall_s)} busy"
+    yield "limits: " + " · ".join(_bound(valve, getattr(story.started.limits, valve)) for valve in VALVES)
+
+
+def _bound(name: str, limit: Limit) -> str:
+    if limit.value is None:
+        return f"{name} none"
+    amount = span(limit.value) if name == "wall" else f"{limit.value:g}"
+    return f"{name} {amount}" + (" (yours)" if limit.mine else "")
+
+
+def _landing(story: Story) -> Iterator[str]:
+    landing = story.landing
+    if landing is not None:
+        replaced = f", which replaced {landing.replaced[:10]}" if landing.replaced else ""
+        note = f" ({landing.note})" if landing.note else ""
+        yield f"{landing.mode}: {landing.commit[:10]} on {landing.branch}{replaced}{note}"
+        yield f"undo: {story.stands.undo}"
+
+
+Section = Callable[[Story], Iterator[str]]
+SECTIONS: dict[str, Section] = {
+    "Questions": partial(_timed, "question"),
+    "Notes": partial(_once, "note"),
+    "Phases": _phases,
+    "Seats": _seats,
+    "Handovers": _handovers,
+    "Candidates": _candidates,
+    "Review": _rounds,
+    "Commands": _commands,
+    "Recovery": _recovery,
+    "Waits": partial(_timed, "wait"),
+    "Rescued work": partial(_once, "rescued"),
+    "Cost": _cost,
+    "Kept": partial(_once, "kept"),
+    "Landing": _landing,
+}
+"""Title and lines of each part of a story; a part without lines is left out."""

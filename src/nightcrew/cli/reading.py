@@ -1,0 +1,65 @@
+"""Verbs that read one run: `show`, `watch`, `logs`, `replay`."""
+
+import shutil
+import sys
+
+import click
+
+from nightcrew.app import live, seen, story, text
+from nightcrew.app.views import conclusion, printable
+from nightcrew.cli.output import as_json, environment, json_option, lines, run_argument
+from nightcrew.cli.screen import screen
+
+
+@click.command
+@run_argument
+@click.option("--recovery", is_flag=True, help="only how it recovers")
+@json_option
+def show(run: str, *, recovery: bool, json_: bool) -> None:
+    """The whole story of RUN (the newest if none is named)."""
+    found = story.story(seen.seen(environment(), run).entries())
+    if json_:
+        as_json(found.recovery if recovery else found)
+    else:
+        lines(text.recovery_told(found) if recovery else text.told(found))
+
+
+@click.command
+@run_argument
+def watch(run: str) -> int:
+    """Follow RUN (the newest if none is named) until it is over or nobody drives it."""
+    with screen(environment()) as show_it:
+        end = conclusion(live.follow(seen.seen(environment(), run), environment(), show_it))
+    lines(text.ending_told(end))
+    return end.exit_code
+
+
+@click.command
+@run_argument
+@click.argument("seat", required=False, default="")
+def logs(run: str, seat: str) -> None:
+    """Raw output of the turns and commands of RUN, of one SEAT or purpose (impl-A, gate …) if named."""
+    for output in seen.outputs(seen.seen(environment(), run), environment(), seat):
+        click.echo(f"── {output.title}")
+        with output.path.open("rb") as file:
+            if sys.stdout.isatty():
+                # An agent's output may hold sequences that would steer the person's terminal.
+                for raw in file:
+                    click.echo(printable(raw.decode(errors="replace")), nl=False)
+            else:
+                sys.stdout.flush()
+                shutil.copyfileobj(file, sys.stdout.buffer)
+        click.echo()
+
+
+@click.command
+@run_argument
+@click.option("--at", type=int, help="The entry to stop after (the newest if none is named).")
+@json_option
+def replay(run: str, *, at: int | None, json_: bool) -> None:
+    """Fold the facts of RUN up to an entry: what was known then, what was in flight, what was wanted."""
+    found = seen.replayed(seen.seen(environment(), run).entries(), at)
+    if json_:
+        as_json(found)
+    else:
+        lines(seen.told(found))

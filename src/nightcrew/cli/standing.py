@@ -1,0 +1,70 @@
+"""Verbs about what a run would stand on here: `agents`, `doctor`, `init`, `trust`, `completion`."""
+
+import time
+from pathlib import Path
+
+import click
+from click.shell_completion import get_completion_class
+
+from nightcrew.app import ground
+from nightcrew.app.views import clock
+from nightcrew.cli.output import as_json, environment, json_option, lines
+
+
+@click.command
+@click.option("--clear", metavar="AGENT", help="Forget that this agent cools down.")
+@json_option
+def agents(*, clear: str | None, json_: bool) -> None:
+    """The roster: where each program is, what it sits for, who cools down and until when."""
+    if clear:
+        ground.warm(Path.cwd(), environment(), clear)
+    rows = ground.agents(Path.cwd(), environment())
+    if json_:
+        as_json(rows)
+        return
+    if not rows:
+        lines(["no agents: none is configured and none was found on PATH (nightcrew doctor)"])
+    for row in rows:
+        until = row.cooling_until and f"cools down until {clock(row.cooling_until, time.time())}"
+        why = f" ({row.why})" if row.why else ""
+        lines([f"{row.id:<12} {row.kind:<10} {row.missing or until or 'ready'}{why}"])
+        lines([f"             {', '.join(row.roles) or 'no role'}"])
+
+
+@click.command
+@json_option
+def doctor(*, json_: bool) -> int:
+    """Look at machine, repository, agents and settings without starting anything; exit 1 if something will not do."""
+    checks, settings = ground.doctor(Path.cwd(), environment())
+    if json_:
+        as_json({"checks": [c._asdict() for c in checks], "settings": [s._asdict() for s in settings]})
+    else:
+        lines(f"{'ok ' if c.ok else 'NO '} {c.name}: {c.text}" + (f" ({c.hint})" if c.hint else "") for c in checks)
+        lines(f"    {s.key} = {s.value}  [{s.origin}]" for s in settings if s.value)
+    return 0 if all(c.ok for c in checks) else 1
+
+
+@click.command
+def init() -> None:
+    """Write a commented nightcrew.toml from what this repository shows; an existing one is kept."""
+    lines([f"wrote {ground.init(Path.cwd(), environment())}; check it with: nightcrew doctor"])
+
+
+@click.command
+@click.option("--show", is_flag=True, help="Only say what would be executed.")
+def trust(*, show: bool) -> None:
+    """Trust what this repository's nightcrew.toml executes, as it is now; a change is asked about again."""
+    named = (ground.executes if show else ground.trust_here)(Path.cwd(), environment())
+    lines(named or ["nothing in this repository's settings is executed"])
+    if named and not show:
+        lines(["trusted"])
+
+
+@click.command
+@click.argument("shell", type=click.Choice(("bash", "zsh", "fish")))
+@click.pass_context
+def completion(ctx: click.Context, shell: str) -> None:
+    """A script that completes verbs and options; for bash: eval "$(nightcrew completion bash)"."""
+    kind = get_completion_class(shell)
+    if kind is not None:
+        click.echo(kind(ctx.find_root().command, {}, "nightcrew", "_NIGHTCREW_COMPLETE").source())
