@@ -134,8 +134,8 @@ def stop(folder: Path, number: int = signal.SIGTERM) -> None:
     found = look(folder)
     if isinstance(found, Running):
         processes.tell(found.pid, number)
-    elif isinstance(found, Lost):
-        processes.sweep(os.fsdecode((folder / "spawned").read_bytes()))
+    elif isinstance(found, Lost) and (mark := os.fsdecode((folder / "spawned").read_bytes())):
+        processes.sweep(mark)
 
 
 def stop_now(folder: Path) -> None:

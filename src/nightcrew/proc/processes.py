@@ -37,8 +37,8 @@ def children() -> list[int]:
 
 
 def inmates(leader: int) -> list[int]:
-    """Living members of this process group without the sandbox's own two, whose end is the namespace's: its leader, and that one's child, pid 1."""
-    return [pid for pid in _pids() if (who := _stat(pid))[1] == leader and leader not in {pid, who[0]}]
+    """Living members of this process group without its leader."""
+    return [pid for pid in _pids() if pid != leader and _stat(pid)[1] == leader]
 
 
 def tell(pid: int, number: int) -> None:
@@ -49,15 +49,10 @@ def tell(pid: int, number: int) -> None:
         return
 
 
-def kill_marked(mark: str) -> int:
-    """Kill every process whose environment carries this mark: how many were told."""
-    return sum(_kill_if(pid, os.fsencode(f"{MARK}={mark}")) for pid in _pids())
-
-
 def sweep(mark: str) -> None:
-    """Kill whatever carries this mark until none is left, or patience is."""
-    until = time.monotonic() + PATIENCE_S
-    while kill_marked(mark) and time.monotonic() < until:
+    """Kill every process whose environment carries this mark, until none is left or patience is over."""
+    marked, until = os.fsencode(f"{MARK}={mark}"), time.monotonic() + PATIENCE_S
+    while sum(_kill_if(pid, marked) for pid in _pids()) and time.monotonic() < until:
         time.sleep(0.005)
 
 

@@ -1,7 +1,7 @@
 """How a command line is wrapped so that what it starts stays contained: bwrap, unshare, or a mark in the environment.
 
 bwrap holds file system, processes, network; unshare processes only; under mark nothing is kept from the job, and what
-it leaves behind is found by the mark and by parentage, and ended.
+it leaves behind is found by parentage, or by the mark where its supervisor is gone too, and ended.
 """
 
 import functools

@@ -50,7 +50,7 @@ def main() -> NoReturn:
     os.chdir(sys.argv[1])
     try:
         owner = _claim()
-        if owner >= 0 and not os.path.exists("exit.json") and not os.path.exists("spawned"):
+        if owner >= 0 and not os.path.exists("spawned"):
             _serve(orders, owner)
     except OSError as error:
         os.write(1, f"{error}\n".encode(errors="replace"))
@@ -189,7 +189,7 @@ class _Watch:
         return ""
 
     def stop(self) -> None:
-        """Signal the job's group until it ends, each signal with its grace; in a namespace not the sandbox's own processes, whose end would be the job's."""
+        """Signal the job's group until it ends, each signal with its grace; in a namespace not the sandbox's program, whose end would be the job's."""
         for name, grace_s in self.orders["stop_signals"]:
             for pid in processes.inmates(self.child) if self.orders["namespace"] else [-self.child]:
                 processes.tell(pid, getattr(signal, f"SIG{name}"))
@@ -201,15 +201,11 @@ class _Watch:
                     return
 
     def end_all(self) -> None:
-        """Kill until nothing is left: children, orphans included (the kernel gives us the job's); without a namespace also whoever carries its mark."""
+        """Kill our children until there are none: the kernel gives us the job's orphans too, so that then nothing of it is left."""
         until = time.monotonic() + processes.PATIENCE_S
-        while time.monotonic() < until:
-            more = self.reap()
-            for pid in processes.children() if more else ():  # ours until we reap it: its pid cannot be another's
+        while self.reap() and time.monotonic() < until:
+            for pid in processes.children():  # ours until we reap it: its pid cannot be another's
                 processes.tell(pid, signal.SIGKILL)
-            marked = 0 if self.orders["namespace"] else processes.kill_marked(self.orders["mark"])
-            if not more and not marked:
-                break
             self._sleep(0.02)
 
     def reap(self) -> bool:

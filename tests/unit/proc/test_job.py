@@ -1,5 +1,6 @@
 """One job's life: begun once, adopted by whoever asks next, and over with a record; or lost, and said to be."""
 
+import fcntl
 import os
 import select
 import signal
@@ -138,9 +139,28 @@ def test_killed_supervisor_is_lost(folder: Path) -> None:
     os.kill(begun.pid, signal.SIGKILL)
     until(lambda: look(folder) == Lost(), "lost")
     assert start(folder, plan) == Lost()
+    stop(folder)
     assert _launch(folder, plan) == Lost(), "a supervisor that comes too late sees the same"
     assert (folder.parent / "runs").read_text() == "run\n"
     assert not (folder / "exit.json").exists()
+
+
+def test_a_look_waits_for_the_name(folder: Path) -> None:
+    """A supervisor that holds its folder and has not said yet who it is has lost nothing."""
+    me = processes.identity(os.getpid())
+    folder.mkdir()
+    (folder / "spawned").touch()
+    found: list[object] = []
+    with (folder / "owner").open("wb", buffering=0) as owner:
+        fcntl.flock(owner, fcntl.LOCK_EX)
+        looker = threading.Thread(target=lambda: found.append(look(folder)))
+        looker.start()
+        looker.join(0.2)
+        assert found == []
+        owner.write(me)
+        looker.join()
+    (folder / "owner").unlink()  # or this very process would be stopped at the end
+    assert found == [Running(os.getpid(), me)]
 
 
 def test_killed_before_it_began_is_simply_started(folder: Path) -> None:
