@@ -21,13 +21,14 @@ from nightcrew.core.events import (
     ParkAsked,
     Record,
     ResumeAsked,
+    TurnEnded,
 )
 from nightcrew.core.ids import EffectId
 from nightcrew.core.limits import Limit, Limits
 from nightcrew.core.settings import Ladder, Pipeline, Verify
 from nightcrew.core.state import RunState
 from support.answers import possible
-from support.world import BEGUN, GATE, Sim, story
+from support.world import BEGUN, GATE, Sim, good, story
 
 STORIES: tuple[dict[str, Any], ...] = (
     {},
@@ -119,7 +120,8 @@ class Worlds(RuleBasedStateMachine):
             effect = msgspec.structs.replace(effect, key=EffectId(f"nobody/knows/{self.sim.state.seq}"))
             self.sim.put(EffectStarted(key=effect.key, effect=effect))
         answers = [a for a in possible(effect, self.sim.world) if isinstance(a, get_args(EffectAnswer))]
-        self.sim.put(data.draw(st.sampled_from(answers)))
+        answer = TurnEnded(key=effect.key, outcome=good()) if of_a_turn else data.draw(st.sampled_from(answers))
+        self.sim.put(answer, answer)
 
     @rule(
         word=st.sampled_from(["resume", "park", "park", "now", "more", "yes", "no", "limit", "cancel"]), data=st.data()
@@ -162,4 +164,4 @@ class Worlds(RuleBasedStateMachine):
 
 
 TestMachine = Worlds.TestCase
-TestMachine.settings = settings(max_examples=5 * settings().max_examples, stateful_step_count=60)
+TestMachine.settings = settings(max_examples=10 * settings().max_examples, stateful_step_count=60)

@@ -28,6 +28,7 @@ from nightcrew.core.events import (
     LimitReached,
     ParkAsked,
     Record,
+    RecoveryAttempted,
     ResumeAsked,
     StepFailed,
     TurnEnded,
@@ -107,6 +108,17 @@ def test_nothing_is_decided_while_parked() -> None:
     assert sim.wanted() == ()
     sim.put(ResumeAsked())
     assert sim.wanted() != ()
+
+
+def test_what_an_earlier_visit_asked_is_stopped() -> None:
+    """An answer to what an earlier visit of the phase asked would route nothing, so it is not waited for."""
+    sim = in_a_turn()
+    (turn,) = sim.open()
+    sim.put(RecoveryAttempted(level=1, attempt_count=0, target_phase=P.Development))
+    assert turn.key not in keys(sim)
+    sim.settle()
+    assert [e.key for e in sim.open()] == [turn.key[: -len("0")] + "1"]
+    assert sim.run().state.phase is P.Complete
 
 
 def test_busy_time_counts_and_waiting_does_not() -> None:

@@ -248,6 +248,18 @@ def test_a_refused_commit_is_over_when_the_commit_exists() -> None:
     assert sim.run().facts(RecoverySucceeded) == [RecoverySucceeded(level=2, total_attempts=5)]
 
 
+def test_an_old_repair_on_top_of_a_reset_is_tested_too() -> None:
+    """Set back to where the commit was to be made, with the repairs of before on top, the work goes through the gate again."""
+    sim = Sim(story(pipeline=Pipeline(plan=False, gate_fix_rounds=0)))
+    sim.says(MakeCommit, lambda effect: CommitRefused(key=effect.key, output=small("no"), code=1), times=4)
+    sim.run(until=until(3))
+    sim.fails("alpha", good(session="s"), node="dev-fix")
+    sim.run()
+    assert [level for _, level, _ in attempts(sim)] == [1, 1, 1, 2]
+    assert [type(e) for e in next_effects(sim, 4)][:3] == [ResetWorkspace, SyncBase, RunCommands]
+    assert sim.facts(RecoverySucceeded) == [RecoverySucceeded(level=2, total_attempts=4)]
+
+
 # ── level 1 ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
