@@ -1,13 +1,73 @@
-"""What a person is told of real runs, beside the runs themselves."""
+"""What a person is told and asked around real runs."""
+
+import os
+import pty
+import subprocess
+import sys
+
+import pytest
 
 from nightcrew.app.runs import rows
 from nightcrew.app.views import headline
+from support import repos
 from support.crew import Crew
 
 
-def test_a_list_says_what_the_driver_saw_last(crew: Crew) -> None:
+@pytest.fixture
+def solo(crew: Crew) -> Crew:
+    """The smallest run: one agent that implements and writes the message; no plan and no review."""
+    crew.settle(pipeline={"plan": False, "reviewers": 0}, land={"mode": "local", "target": "main"})
+    crew.git("switch", "-qc", "mine")
+    crew.play()
+    return crew
+
+
+def asked(crew: Crew, reply: str, *words: str) -> tuple[int, str]:
+    """`nightcrew …` by somebody at a terminal who types `reply`; its exit code and what the terminal showed."""
+    here, there = pty.openpty()
+    process = subprocess.Popen(
+        [sys.executable, "-m", "nightcrew", *words], cwd=crew.repo, env=crew.env,
+        stdin=there, stdout=subprocess.PIPE, stderr=there, text=True,
+    )  # fmt: skip
+    os.close(there)
+    os.write(here, f"{reply}\n".encode())
+    process.communicate(timeout=120)
+    shown = os.read(here, 1 << 16).decode()
+    os.close(here)
+    return process.returncode, shown
+
+
+def test_a_list_says_what_the_driver_saw_last(solo: Crew) -> None:
     """The line beside a run is the headline of its newest fact, written with it."""
-    crew.solo()
-    assert crew.call("run", "write the note").code == 0
-    assert [row.headline for row in rows(crew.env, 1)] == [headline(crew.state())]
-    assert rows(crew.env, 1)[0].word == "landed"
+    assert solo.call("run", "write the note").code == 0
+    assert [row.headline for row in rows(solo.env, 1)] == [headline(solo.state())]
+    assert rows(solo.env, 1)[0].word == "landed"
+
+
+def test_a_run_that_is_over_is_not_parked(solo: Crew) -> None:
+    """Nothing can stop what is over: one line and exit 2, as for `cancel`."""
+    assert solo.call("run", "write the note").code == 0
+    for verb in ("park", "cancel"):
+        done = solo.call(verb, solo.run)
+        assert (done.code, "is over already" in done.err) == (2, True)
+    assert solo.journal().words(solo.run) == ()
+
+
+def test_trust_is_asked_for_once_at_a_terminal(solo: Crew) -> None:
+    """What a repository's file would execute is shown and asked about; no is exit 2, yes is remembered (rulings 35)."""
+    repos.commit(solo.repo, {"nightcrew.toml": '[verify]\ngate = ["grep -q four note.txt"]\n'}, "settings")
+    solo.git("branch", "-f", "main")
+    code, shown = asked(solo, "n", "run", "write the note")
+    assert (code, solo.runs()) == (2, [])
+    assert "verify.gate: grep -q four note.txt" in shown
+    assert asked(solo, "y", "run", "write the note")[0] == 0
+    code, shown = asked(solo, "", "run", "write the note again")
+    assert (code, "Trust this" in shown) == (0, False)
+
+
+def test_without_a_terminal_trust_is_a_mistake_with_the_command(solo: Crew) -> None:
+    """Nobody there to ask: exit 2 and the exact command, before anything of the file ran (rulings 35)."""
+    repos.commit(solo.repo, {"nightcrew.toml": '[verify]\ngate = ["touch ran"]\n'}, "settings")
+    done = solo.call("run", "write the note")
+    assert (done.code, "nightcrew trust" in done.err) == (2, True)
+    assert not (solo.repo / "ran").exists()

@@ -26,10 +26,8 @@ TAIL = 16 * 1024
 """Bytes of an agent's output in which its newest words are looked for."""
 _WRITTEN = 0x2 | 0x8 | 0x80 | 0x100
 """IN_MODIFY, IN_CLOSE_WRITE, IN_MOVED_TO, IN_CREATE. A process that ends closes its lease: so a driver's death is heard too."""
-_LOOK_S = 1.0
-"""Seconds between two looks where the system tells nothing of files (macOS)."""
-_SOON_S, _QUIET_S = 0.02, 30.0
-"""Seconds until the look after a write was heard, and between two looks when none is."""
+_SOON_S, _LOOK_S, _QUIET_S = 0.02, 1.0, 30.0
+"""Seconds to the look after a write was heard; between two looks where the system tells nothing of files (macOS), and where it does."""
 
 
 def changes(step: Step) -> list[str]:
@@ -63,7 +61,7 @@ def _places(state: RunState, now: float, env: Mapping[str, str]) -> Iterator[str
         match opened.effect:
             case StartTurn() as turn:
                 since = since if opened.begun else "queued"
-                yield f"  {where(turn):<12} {turn.agent:<14} {since:>7}  {activity(key, env)}".rstrip()
+                yield f"  {where(turn.node, turn.seat):<12} {turn.agent:<14} {since:>7}  {activity(key, env)}".rstrip()
             case RunCommands() as batch:
                 yield f"  {batch.purpose:<12} {batch.commands[0]:<14} {since:>7}  {activity(key, env)}".rstrip()
             case Timer() | Ask():

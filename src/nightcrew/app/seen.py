@@ -18,7 +18,7 @@ from nightcrew.core.state import line
 from nightcrew.errors import UserError
 from nightcrew.journal.store import Journal
 
-__all__ = ["Output", "Replayed", "RunId", "Seen", "effect_folder", "outputs", "replayed", "seen", "told"]
+__all__ = ["Replayed", "RunId", "Seen", "effect_folder", "outputs", "replayed", "seen", "told"]
 
 
 class Seen(NamedTuple):
@@ -44,21 +44,14 @@ def seen(env: Mapping[str, str], name: str = "") -> Seen:
 # ── what agents and commands printed ──────────────────────────────────────────────────────────────────────────────
 
 
-class Output(NamedTuple):
-    """One file of output, and what it is."""
-
-    title: str
-    path: Path
-
-
 def effect_folder(home: Path, key: EffectId) -> Path:
     """Where the raw output of a turn or of commands lies."""
     run, rest = key.split("/", 1)
     return home / "runs" / run / "effects" / rest.replace("/", "-")
 
 
-def outputs(seen: Seen, env: Mapping[str, str], seat: str = "") -> list[Output]:
-    """The output of every turn and command in order, or of one seat or purpose. Raises UserError when there is nothing of that seat."""
+def outputs(seen: Seen, env: Mapping[str, str], seat: str = "") -> list[tuple[str, Path]]:
+    """Each file of output with its title, in order; of one seat or purpose if named. Raises UserError when there is nothing of that seat."""
     begun = [entry.event.effect for entry in seen.entries() if isinstance(entry.event, EffectStarted)]
     told = [effect for effect in begun if isinstance(effect, StartTurn | RunCommands)]
     mine = [effect for effect in told if seat in {"", effect.seat, effect.node}]
@@ -68,7 +61,7 @@ def outputs(seen: Seen, env: Mapping[str, str], seat: str = "") -> list[Output]:
     return [output for effect in mine for output in _outputs(effect, effect_folder(home_of(env), effect.key))]
 
 
-def _outputs(effect: StartTurn | RunCommands, folder: Path) -> Iterator[Output]:
+def _outputs(effect: StartTurn | RunCommands, folder: Path) -> Iterator[tuple[str, Path]]:
     if isinstance(effect, StartTurn):
         number = int(effect.key.rsplit("/", 1)[1]) + 1
         places = [(folder, f"{effect.seat} · {effect.agent} · {effect.node} {number}")]
@@ -78,7 +71,7 @@ def _outputs(effect: StartTurn | RunCommands, folder: Path) -> Iterator[Output]:
     for place, title in places:
         for path, name in ((place / "stdout", title), (place / "stderr", f"{title} · stderr")):
             if path.is_file() and path.stat().st_size:
-                yield Output(name, path)
+                yield name, path
 
 
 # ── how it stood ──────────────────────────────────────────────────────────────────────────────────────────────────

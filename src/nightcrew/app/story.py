@@ -1,6 +1,6 @@
 """What happened in a run, as data: what each fact means in a line, and the whole story of `show`. Pure; its words are in `text`.
 
-Where a fact's own struct says it (a handover, a finding, a command's result), the story holds that struct.
+Where a fact's own struct says it (a handover, a candidate, an outcome), the story holds that struct.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -11,13 +11,17 @@ from msgspec import Struct
 from nightcrew.app.views import Conclusion, answer_command, clock, conclusion, count, span
 from nightcrew.core import events as ev
 from nightcrew.core import work
-from nightcrew.core.effects import Effect, RunCommands, StartTurn, Timer
+from nightcrew.core.effects import StartTurn, Timer
 from nightcrew.core.limits import Spend
 from nightcrew.core.reducer import begin, reduce
-from nightcrew.core.state import RunState
+from nightcrew.core.state import Opened, RunState
 
 _ALONE = frozenset({"plan", "implement", "review", "commit", "dev-fix"})
 """Nodes whose seats say enough."""
+TAIL_LINES = 12
+"""Lines of a red command's output that a story shows."""
+Said = tuple[str, ...]
+"""A topic, a line, and further lines that belong to it."""
 
 
 class Step(NamedTuple):
@@ -29,19 +33,16 @@ class Step(NamedTuple):
 
 
 class Line(Struct, frozen=True):
-    """What a fact meant; `topic` is turn, commands, work, review, recovery, wait, question, word, note, rescued, kept or phase."""
+    """What entry `seq` meant, in one line and what belongs to it (findings, output).
 
+    Topics: phase, turn, handover, commands, work, review, recovery, wait, question, word, note, rescued, kept.
+    """
+
+    seq: int
     at: float
     topic: str
     what: str
-
-
-class Visit(Struct, frozen=True):
-    """One visit of a phase; `ended_at` is None for the one the run is in."""
-
-    phase: str
-    began_at: float
-    ended_at: float | None
+    more: tuple[str, ...] = ()
 
 
 class Turn(Struct, frozen=True):
@@ -55,27 +56,6 @@ class Turn(Struct, frozen=True):
     ended_at: float | None
     kind: str
     outcome: work.Outcome | None
-
-
-class Ran(Struct, frozen=True):
-    """A batch of commands: why they ran (`preflight`, `check`, `gate` …), where; `cached` = known green already."""
-
-    at: float
-    purpose: str
-    seat: str
-    green: bool
-    cached: bool
-    results: tuple[work.CommandResult, ...]
-
-
-class Round(Struct, frozen=True):
-    """One reviewer's answer in one round, and what the fixer said to its findings."""
-
-    at: float
-    round: int
-    seat: str
-    review: work.Reviewed
-    fixed: work.FixReport | None
 
 
 class Recovery(Struct, frozen=True):
@@ -97,13 +77,10 @@ class Story(Struct, frozen=True, kw_only=True):
     began_at: float
     last_at: float
     seq: int
-    phases: tuple[Visit, ...]
     turns: tuple[Turn, ...]
     handovers: tuple[work.Handover, ...]
     candidates: tuple[work.Candidate, ...]
     winner: str
-    rounds: tuple[Round, ...]
-    commands: tuple[Ran, ...]
     recovery: Recovery
     questions: tuple[work.Question, ...]
     lines: tuple[Line, ...]
@@ -122,8 +99,7 @@ def steps(entries: Iterable[ev.Entry], state: RunState | None = None) -> Iterato
 def story(entries: Sequence[ev.Entry]) -> Story:
     """The story that these facts tell; they begin with a run's first."""
     told = tuple(steps(entries))
-    state, effects = told[-1].after, sorted(_effects(told), key=lambda e: e.began_at)
-    lines = tuple(line for step in told for line in said(step))
+    state, lines = told[-1].after, tuple(line for step in told for line in said(step))
     return Story(
         stands=conclusion(state),
         started=state.started,
@@ -131,13 +107,10 @@ def story(entries: Sequence[ev.Entry]) -> Story:
         began_at=entries[0].at,
         last_at=state.at,
         seq=state.seq,
-        phases=_phases(told),
-        turns=tuple(_turns(effects)),
+        turns=tuple(sorted(_turns(told), key=lambda turn: turn.began_at)),
         handovers=state.handovers,
         candidates=tuple(state.candidates.values()),
         winner=state.winner,
-        rounds=tuple(_rounds(told)),
-        commands=tuple(_ran(effects)),
         recovery=_recovery(state, lines),
         questions=tuple(state.questions.values()),
         lines=lines,
@@ -146,56 +119,21 @@ def story(entries: Sequence[ev.Entry]) -> Story:
     )
 
 
-class _Life(NamedTuple):
-    """An effect from its start to its end: None and None while it runs."""
-
-    effect: Effect
-    began_at: float
-    ended_at: float | None = None
-    end: ev.Event | None = None
-
-
-def _effects(told: Sequence[Step]) -> Iterator[_Life]:
+def _turns(told: Sequence[Step]) -> Iterator[Turn]:
     for step in told:
         event = step.entry.event
-        if isinstance(event, ev.Answer) and event.terminal and (opened := step.before.open.get(event.key)):
-            yield _Life(opened.effect, opened.at, step.entry.at, event)
-    yield from (_Life(opened.effect, opened.at) for opened in told[-1].after.open.values())
+        if isinstance(event, ev.Answer) and event.terminal and not isinstance(event, ev.AgentCooling):
+            yield from _turn(step.before.open.get(event.key), step.entry.at, event)
+    for opened in told[-1].after.open.values():
+        yield from _turn(opened, None, None)
 
 
-def _phases(told: Sequence[Step]) -> tuple[Visit, ...]:
-    begun = [told[0], *(s for s in told if s.before.visit != s.after.visit or s.before.phase != s.after.phase)]
-    ends = [*(step.entry.at for step in begun[1:]), begun[-1].entry.at if begun[-1].after.done else None]
-    return tuple(Visit(step.after.phase, step.entry.at, end) for step, end in zip(begun, ends, strict=True))
-
-
-def _turns(effects: Iterable[_Life]) -> Iterator[Turn]:
+def _turn(opened: Opened | None, ended_at: float | None, end: ev.Event | None) -> Iterator[Turn]:
     kinds = {type(None): "", ev.Cancelled: "cancelled", ev.TurnLost: "lost", ev.WorkspaceLost: "lost"}
-    for turn, began_at, ended_at, end in effects:
-        if isinstance(turn, StartTurn) and not isinstance(end, ev.AgentCooling):
-            outcome = end.outcome if isinstance(end, ev.TurnEnded) else None
-            kind = outcome.kind if outcome else kinds.get(type(end), "failed")
-            yield Turn(turn.key, turn.node, turn.seat, turn.agent, began_at, ended_at, kind, outcome)
-
-
-def _ran(effects: Iterable[_Life]) -> Iterator[Ran]:
-    for effect, _, ended_at, end in effects:
-        if isinstance(effect, RunCommands) and isinstance(end, ev.CommandsEnded) and ended_at:
-            yield Ran(ended_at, effect.purpose, effect.seat, end.green, end.cached, end.results)
-
-
-def _rounds(told: Sequence[Step]) -> Iterator[Round]:
-    for n, step in enumerate(told):
-        for seat, review in _reviews(step):
-            now = step.after.reviewing.round
-            later = (s for s in told[n:] if s.after.reviewing.fixed is not s.before.reviewing.fixed)
-            fixed = next((s.after.reviewing.fixed for s in later if s.after.reviewing.round == now), None)
-            yield Round(step.entry.at, now, seat, review, fixed)
-
-
-def _reviews(step: Step) -> Iterator[tuple[str, work.Reviewed]]:
-    before = step.before.reviewing.reviews
-    return ((seat, new) for seat, new in step.after.reviewing.reviews.items() if before.get(seat) is not new)
+    if opened and isinstance(turn := opened.effect, StartTurn):
+        outcome = end.outcome if isinstance(end, ev.TurnEnded) else None
+        kind = outcome.kind if outcome else kinds.get(type(end), "failed")
+        yield Turn(turn.key, turn.node, turn.seat, turn.agent, opened.at, ended_at, kind, outcome)
 
 
 def _recovery(state: RunState, lines: Iterable[Line]) -> Recovery:
@@ -216,7 +154,7 @@ WORDS: dict[type[ev.Event], tuple[str, str]] = {
     ev.StepFailed: ("note", "a step failed: {reason}"),
     ev.WorkspaceLost: ("note", "a workspace was lost: {reason}"),
     ev.HandlerCrashed: ("note", "a fault of nightcrew itself: {reason}"),
-    ev.CommitRefused: ("work", "the commit was refused with exit {code} {hook}"),
+    ev.CommitRefused: ("work", "the commit was refused, {hook} exit {code}"),
     ev.LandingRefused: ("work", "landing refused, {why}: {detail}"),
     ev.DevFixSkipped: ("recovery", "no dev-fix: {reason}"),
     ev.DevFixAgentUnavailable: ("recovery", "nobody can work now: {reason}"),
@@ -231,55 +169,56 @@ WORDS: dict[type[ev.Event], tuple[str, str]] = {
 
 def said(step: Step) -> Iterator[Line]:
     """What a fact means to somebody who follows the run; nothing for most facts."""
-    at, event, before, after = step.entry.at, step.entry.event, step.before, step.after
+    seq, at, event, before, after = step.entry.seq, step.entry.at, step.entry.event, step.before, step.after
     topic, words = WORDS.get(type(event), ("", ""))
-    told = [(topic, words.format_map({name: getattr(event, name) for name in event.__struct_fields__}))]
+    told: list[Said] = [(topic, words.format_map({name: getattr(event, name) for name in event.__struct_fields__}))]
     opened = before.open.get(event.key) if isinstance(event, ev.Answer) else None
     if opened and isinstance(opened.effect, StartTurn):
-        told.append(("turn", _of_turn(opened.effect, event, at - opened.at)))
+        told += _of_turn(opened.effect, event, at - opened.at)
     told += _of_work(step)
     told += [("note", note) for note in getattr(event, "notes", ())]
     told += [("kept", kept) for kept in getattr(event, "kept", ())]
     if opened and (ref := getattr(event, "ref", "") or getattr(event, "rescued", "")):
         told.append(("rescued", f"{ref} (from {opened.effect.seat})" if opened.effect.seat else ref))
-    told += [("review", f"{seat}: {_of_review(review)}") for seat, review in _reviews(step)]
+    reviews = after.reviewing.reviews.items()
+    told += [_of_review(seat, now) for seat, now in reviews if before.reviewing.reviews.get(seat) is not now]
     asked = (q for name, q in after.questions.items() if name not in before.questions)
     told += [("question", f"asks: {q.text} [{q.how}] {answer_command(after, q)}") for q in asked]
     if after.trouble and (before.trouble is None or before.trouble.failure is not after.trouble.failure):
         told.append(("recovery", f"{after.trouble.failed_phase} failed: {after.trouble.failure.reason}"))
-    if before.phase != after.phase and not after.done:
+    if (before.phase != after.phase or before is after) and not after.done:
         told.append(("phase", f"→ {after.phase}" + (f", {rounds}" if (rounds := rounds_of(after)) else "")))
-    return (Line(at, topic, words) for topic, words in told if words)
+    return (Line(seq, at, topic, words, tuple(more)) for topic, words, *more in told if words)
 
 
-def _of_turn(turn: StartTurn, event: ev.Event, took_s: float) -> str:
+def _of_turn(turn: StartTurn, event: ev.Event, took_s: float) -> Iterator[Said]:
+    at = where(turn.node, turn.seat)
     match event:
         case ev.EffectBegun():
-            return f"{where(turn)}: {turn.agent} begins"
+            yield "turn", f"{at}: {turn.agent} begins"
         case ev.TurnEnded(outcome=outcome):
             how = f"{outcome.kind}: {outcome.reason}" if outcome.reason else outcome.kind
             price = f", {outcome.usd:.2f} usd" if outcome.usd is not None else ""
-            return f"{where(turn)}: {turn.agent} ended, {how} ({span(took_s)}{price})"
+            yield "turn", f"{at}: {turn.agent} ended, {how} ({span(took_s)}{price})"
+            if isinstance(outcome.report, work.FixReport):
+                yield from (("review", f"{name}: addressed, says {turn.agent}") for name in outcome.report.addressed)
+                yield from (("review", f"{name}: rejected, {why}") for name, why in outcome.report.rejected.items())
         case ev.TurnLost():
-            return f"{where(turn)}: the turn of {turn.agent} vanished and is asked again"
+            yield "turn", f"{at}: the turn of {turn.agent} vanished and is asked again"
         case ev.Cancelled():
-            return f"{where(turn)}: {turn.agent} stopped"
+            yield "turn", f"{at}: {turn.agent} stopped"
         case _:
-            return ""
+            return
 
 
-def _of_work(step: Step) -> Iterator[tuple[str, str]]:
+def _of_work(step: Step) -> Iterator[Said]:
     match step.entry.event:
         case ev.ParkAsked(now=now):
-            yield (
-                "word",
-                "stopping now" if now else "parking: what runs may end, nothing new begins (once more stops it now)",
-            )
+            yield "word", "stopping now" if now else "parking: what runs may end (once more stops it now)"
         case ev.HandedOver(handover=h):
-            yield "turn", f"{h.seat}: {h.from_agent} → {h.to_agent} ({h.fail}: {reason(h)})"
-        case ev.CommandsEnded(key=key, results=results) as event if opened := step.before.open.get(key):
-            red = next((f"red, `{r.command}` {how(r)}" for r in results if not r.green), "green")
-            yield "commands", f"{opened.effect.node} {red}" + (" (known)" if event.cached else "")
+            yield "handover", f"{where(h.node, h.seat)}: {h.from_agent} → {h.to_agent} ({h.fail}: {_reason(h)})"
+        case ev.CommandsEnded(key=key) as event if opened := step.before.open.get(key):
+            yield _of_commands(opened.effect.node, event)
         case ev.WorkCollected(change=change) if change.files:
             yield "work", f"work collected: {size(change)}"
         case ev.BaseSynced(state="rebased", tip=tip, note=note):
@@ -294,20 +233,25 @@ def _of_work(step: Step) -> Iterator[tuple[str, str]]:
             return
 
 
-def _of_review(review: work.Reviewed) -> str:
+def _of_commands(node: str, event: ev.CommandsEnded) -> Said:
+    ends = [(r, "ran out of time" if r.timed_out else f"exits with {r.code}") for r in event.results]
+    red = next((f"red, `{r.command}` {how}" for r, how in ends if not r.green), "green")
+    more = [f"`{r.command}` {'ok' if r.green else how}, {span(r.took_s)}" for r, how in ends]
+    more += [f"  | {text}" for r, _ in ends for text in r.output.tail.splitlines()[-TAIL_LINES:] if not r.green]
+    return "commands", f"{node} {red}" + (" (known)" if event.cached else ""), *more
+
+
+def _of_review(seat: str, review: work.Reviewed) -> Said:
     found, blocking = count(len(review.findings), "finding"), sum(f.blocks for f in review.findings)
-    vote = review.vote.replace("_", " ")
-    return f"{vote}, {found}" + (f" ({blocking} blocking)" if blocking else "") if review.findings else vote
+    vote = review.vote.replace("_", " ") + (f", {found}" if review.findings else "")
+    places = ((f, f" {f.file}:{f.line}" if f.line else f" {f.file}" if f.file else "") for f in review.findings)
+    more = (f"{f.id} {f.severity}{place}: {f.why}" for f, place in places)
+    return "review", f"{seat}: {vote}" + (f" ({blocking} blocking)" if blocking else ""), *more
 
 
-def where(turn: StartTurn) -> str:
-    """The seat of a turn; with the node where a seat works at several."""
-    return turn.seat if turn.node in _ALONE or turn.node == turn.seat else f"{turn.seat} at {turn.node}"
-
-
-def how(result: work.CommandResult) -> str:
-    """How a command ended."""
-    return "ran out of time" if result.timed_out else f"exits with {result.code}"
+def where(node: str, seat: str) -> str:
+    """A seat; with the node where a seat works at several."""
+    return seat if node in _ALONE or node == seat else f"{seat} at {node}"
 
 
 def size(change: work.Change) -> str:
@@ -315,8 +259,8 @@ def size(change: work.Change) -> str:
     return f"{count(change.files, 'file')}, +{change.insertions} -{change.deletions}"
 
 
-def reason(handover: work.Handover) -> str:
-    """Why a seat was handed over; a time in seconds since the epoch is told as a time of day."""
+def _reason(handover: work.Handover) -> str:
+    # A time in seconds since the epoch is told as a time of day.
     words, _, number = handover.reason.rpartition(" ")
     is_time = words == "cools down until" and number.isdigit()
     return f"{words} {clock(float(number), handover.at)}" if is_time else handover.reason
@@ -324,13 +268,10 @@ def reason(handover: work.Handover) -> str:
 
 def rounds_of(state: RunState) -> str:
     """Which round of how many the present phase is in; "" where none are counted."""
-    told, landing = state.settings.pipeline, state.trying
-    match state.phase:
-        case work.PipelinePhase.Review:
-            return f"round {state.reviewing.round} of {told.review_rounds + state.reviewing.granted}"
-        case work.PipelinePhase.FinalValidation if state.validating.rounds:
-            return f"gate fix {state.validating.rounds} of {told.gate_fix_rounds + state.validating.granted}"
-        case work.PipelinePhase.Landing if landing.rounds:
-            return f"landing fix {landing.rounds} of {told.land_rounds + landing.granted}"
-        case _:
-            return ""
+    told, review, gate, landing = state.settings.pipeline, state.reviewing, state.validating, state.trying
+    word, n, most = {
+        work.PipelinePhase.Review: ("round", review.round, told.review_rounds + review.granted),
+        work.PipelinePhase.FinalValidation: ("gate fix", gate.rounds, told.gate_fix_rounds + gate.granted),
+        work.PipelinePhase.Landing: ("landing fix", landing.rounds, told.land_rounds + landing.granted),
+    }.get(state.phase, ("", 0, 0))
+    return f"{word} {n} of {most}" if n else ""

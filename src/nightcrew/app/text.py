@@ -3,13 +3,10 @@
 from collections.abc import Callable, Iterator
 from functools import partial
 
-from nightcrew.app.story import Story, how, reason, size
+from nightcrew.app.story import Story, size
 from nightcrew.app.views import Conclusion, clock, count, printable, span
 from nightcrew.core.limits import VALVES, Limit
 from nightcrew.core.state import line
-
-TAIL_LINES = 12
-"""Lines of a red command's output that a story shows."""
 
 
 def told(story: Story) -> list[str]:
@@ -45,18 +42,13 @@ def _told(story: Story, sections: dict[str, "Section"]) -> list[str]:
 
 
 def _timed(topic: str, story: Story) -> Iterator[str]:
-    return (f"{clock(told.at, story.last_at)} {told.what}" for told in story.lines if told.topic == topic)
+    for told in story.lines:
+        if told.topic == topic:
+            yield from (f"{clock(told.at, story.last_at)} {told.what}", *(f"  {more}" for more in told.more))
 
 
 def _once(topic: str, story: Story) -> Iterator[str]:
     return iter(dict.fromkeys(told.what for told in story.lines if told.topic == topic))
-
-
-def _phases(story: Story) -> Iterator[str]:
-    for visit in story.phases:
-        if visit.phase not in {"Complete", "Interrupted"}:
-            took = "still" if visit.ended_at is None else span(visit.ended_at - visit.began_at)
-            yield f"{clock(visit.began_at, story.last_at)} {visit.phase:<16} {took}"
 
 
 def _seats(story: Story) -> Iterator[str]:
@@ -73,45 +65,11 @@ def _seats(story: Story) -> Iterator[str]:
                 yield f"  {clock(turn.began_at, story.last_at)} {turn.agent} {turn.kind}{why}"
 
 
-def _handovers(story: Story) -> Iterator[str]:
-    for h in story.handovers:
-        where = h.seat if h.node == h.seat else f"{h.seat} at {h.node}"
-        yield f"{clock(h.at, story.last_at)} {where}: {h.from_agent} → {h.to_agent} ({h.fail}: {reason(h)})"
-
-
 def _candidates(story: Story) -> Iterator[str]:
     for c in story.candidates:
         checks = f"checks {'green' if all(r.green for r in c.checks) else 'red'}" if c.checks else ""
         more = (size(c.change), checks, "wins" if c.label == story.winner else "", c.failure)
         yield f"{c.label} by {c.agent}: {', '.join(filter(None, more))}"
-
-
-def _rounds(story: Story) -> Iterator[str]:
-    for r in story.rounds:
-        found = count(len(r.review.findings), "finding") if r.review.findings else "no findings"
-        yield f"{clock(r.at, story.last_at)} round {r.round}, {r.seat}: {r.review.vote.replace('_', ' ')}, {found}"
-        addressed, rejected = (r.fixed.addressed, r.fixed.rejected) if r.fixed else ((), {})
-        for f in r.review.findings:
-            where = f" {f.file}:{f.line}" if f.line else f" {f.file}" if f.file else ""
-            became = f"rejected: {rejected[f.id]}" if f.id in rejected else "addressed" if f.id in addressed else "open"
-            yield f"  {f.id} {f.severity}{where}: {f.why} ({became})"
-
-
-def _commands(story: Story) -> Iterator[str]:
-    for batch in story.commands:
-        known = " (known green)" if batch.cached else ""
-        yield f"{clock(batch.at, story.last_at)} {batch.purpose} {'green' if batch.green else 'red'}{known}"
-        for r in batch.results:
-            yield f"  `{r.command}` {'ok' if r.green else how(r)}, {span(r.took_s)}"
-            yield from (f"    | {text}" for text in r.output.tail.splitlines()[-TAIL_LINES:] if not r.green)
-
-
-def _recovery(story: Story) -> Iterator[str]:
-    yield from _timed("recovery", story)
-    at = story.recovery
-    if at.failure:
-        after = f", next at {clock(at.next_at, story.last_at)}" if at.next_at else ""
-        yield f"now: level {max(1, at.level)}, {count(at.attempts, 'attempt')} made{after}"
 
 
 def _cost(story: Story) -> Iterator[str]:
@@ -141,13 +99,13 @@ Section = Callable[[Story], Iterator[str]]
 SECTIONS: dict[str, Section] = {
     "Questions": partial(_timed, "question"),
     "Notes": partial(_once, "note"),
-    "Phases": _phases,
+    "Phases": partial(_timed, "phase"),
     "Seats": _seats,
-    "Handovers": _handovers,
+    "Handovers": partial(_timed, "handover"),
     "Candidates": _candidates,
-    "Review": _rounds,
-    "Commands": _commands,
-    "Recovery": _recovery,
+    "Review": partial(_timed, "review"),
+    "Commands": partial(_timed, "commands"),
+    "Recovery": partial(_timed, "recovery"),
     "Waits": partial(_timed, "wait"),
     "Rescued work": partial(_once, "rescued"),
     "Cost": _cost,

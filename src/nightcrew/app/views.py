@@ -31,10 +31,7 @@ class Conclusion(Struct, frozen=True):
 
 
 def conclusion(state: RunState) -> Conclusion:
-    """How the run stands, derived from its facts; every `headline` begins with its `word`.
-
-    One of landed, ready, already landed, already done, waiting, parked, recovering, blocked, interrupted, refused, running.
-    """
+    """How the run stands, derived from its facts; every `headline` begins with its `word`, which is one of `runs.WORDS`."""
     word, code, why, command = _stands(state)
     run, landing = state.started.run, state.landing
     undone = undo(landing, state.started.remote) if landing else ""
@@ -66,10 +63,9 @@ def _stands(state: RunState) -> tuple[str, int, str, str]:
 
 def _completed(state: RunState) -> tuple[str, int, str, str]:
     landing = state.landing
-    if state.already == "already landed":
-        return state.already, OK, f"{state.started.target} has the change", ""
     if state.already:
-        return state.already, OK, "nothing was left to do, says every implementer", ""
+        done, there = "nothing was left to do, says every implementer", f"{state.started.target} has the change"
+        return state.already, OK, there if state.already == "already landed" else done, ""
     if landing is None:
         return "ready", OK, "", ""
     if landing.mode == "branch":
@@ -138,15 +134,12 @@ def undo(landing: Landing, remote: str) -> str:
 
 def doing_now(effect: Effect) -> str:
     """What an open effect does, in a few words; "" for what is not worth a reader's time."""
-    match effect:
-        case StartTurn():
-            return f"{effect.agent} in seat {effect.seat}"
-        case RunCommands():
-            return f"{effect.purpose} commands"
-        case Timer() | Ask():
-            return ""
-        case _:  # its own name, which is a verb and what it is done to
-            return re.sub(r"(?<!^)([A-Z])", r" \1", type(effect).__name__).lower()
+    if isinstance(effect, StartTurn):
+        return f"{effect.agent} in seat {effect.seat}"
+    if isinstance(effect, RunCommands):
+        return f"{effect.purpose} commands"
+    # Else its own name, which is a verb and what it is done to.
+    return "" if isinstance(effect, Timer | Ask) else re.sub(r"(?<!^)([A-Z])", r" \1", type(effect).__name__).lower()
 
 
 def clock(at: float, now: float) -> str:

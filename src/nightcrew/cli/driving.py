@@ -12,7 +12,7 @@ from nightcrew.app.ground import Untrusted
 from nightcrew.app.seen import RunId, seen
 from nightcrew.app.text import ending_told
 from nightcrew.app.views import conclusion
-from nightcrew.cli.output import as_json, environment, json_option, lines, run_argument
+from nightcrew.cli.output import environment, json_option, lines, run_argument, say
 from nightcrew.cli.screen import screen
 from nightcrew.cli.verbs import TABLE
 from nightcrew.errors import UserError
@@ -20,7 +20,7 @@ from nightcrew.errors import UserError
 FAILED = 1
 no_wait_option = click.option("--no-wait", is_flag=True, help="Leave (exit 3) when only time is waited for.")
 limit_option = click.option(
-    "--limit", "limit_", multiple=True, metavar="NAME=VALUE", help="usd, tokens, turns or wall; `none` lifts it."
+    "--limit", multiple=True, metavar="NAME=VALUE", help="usd, tokens, turns, wall; `none` lifts it."
 )
 
 
@@ -31,18 +31,16 @@ limit_option = click.option(
 @click.option("--target", help="The branch to land on.")
 @limit_option
 @click.option("--trust", is_flag=True, help="Trust the commands of this repository's nightcrew.toml.")
-@click.option(
-    "--allow-red-base", is_flag=True, help='Start although the checks are red already and verify.base is "green".'
-)
+@click.option("--allow-red-base", is_flag=True, help='Start on red checks although verify.base is "green".')
 @click.option("--no-sandbox", is_flag=True, help="Agents run without a sandbox.")
 @no_wait_option
 @json_option
 def run(  # noqa: PLR0913 - one parameter for each word a person may type
-    *, text: tuple[str, ...], file_: Path | None, mode: str | None, target: str | None, limit_: tuple[str, ...],
+    *, text: tuple[str, ...], file_: Path | None, mode: str | None, target: str | None, limit: tuple[str, ...],
     trust: bool, allow_red_base: bool, no_sandbox: bool, no_wait: bool, json_: bool,
 ) -> int:  # fmt: skip
     """Hand off the task TEXT and see it through: plan, work, review, gate, landing."""
-    given = {"land.mode": mode, "land.target": target, **{f"limits.{k}": v for k, v in _limits(limit_).items()}}
+    given = {"land.mode": mode, "land.target": target, **{f"limits.{k}": v for k, v in _limits(limit).items()}}
     ask = control.StartAsk(
         cwd=Path.cwd(),
         text=" ".join(text) if text else None,
@@ -75,10 +73,10 @@ def _started(ask: control.StartAsk) -> RunId:
 @click.option("--take-over", is_flag=True, help="Drive it in place of a process that is frozen.")
 @no_wait_option
 @json_option
-def resume(*, run: str, limit_: tuple[str, ...], reconfigure: bool, take_over: bool, no_wait: bool, json_: bool) -> int:
+def resume(*, run: str, limit: tuple[str, ...], reconfigure: bool, take_over: bool, no_wait: bool, json_: bool) -> int:
     """Let RUN (the newest if none is named) go on where it was; nothing is paid twice."""
     found = seen(environment(), run).run
-    control.resume(found, environment(), _limits(limit_), reconfigure=reconfigure)
+    control.resume(found, environment(), _limits(limit), reconfigure=reconfigure)
     return _drive(found, json_=json_, wait=not no_wait, take_over=take_over)
 
 
@@ -130,12 +128,9 @@ def diff(run: str) -> None:
 def clean(*, run: str, json_: bool) -> None:
     """Remove what RUN, or every run of this repository, left and nobody needs; list what is kept and why."""
     done = control.clean(Path.cwd(), environment(), run)
-    if json_:
-        as_json(done)
-        return
     told = [f"{one.run}: removed {what}" for one in done for what in one.removed]
     told += [f"{one.run}: kept {what}" for one in done for what in one.kept]
-    lines(told or ["nothing to clear away"])
+    say(done, told or ["nothing to clear away"], json_=json_)
 
 
 @click.command
@@ -172,10 +167,7 @@ def _drive(run: RunId, *, json_: bool, wait: bool, take_over: bool = False) -> i
     with screen(environment(), silent=json_) as show:
         left = control.drive(run, environment(), on_entry=show, wait=wait, take_over=take_over)
     end = conclusion(left.state)
-    if json_:
-        as_json(end)
-    else:
-        lines(ending_told(end))
+    say(end, ending_told(end), json_=json_)
     if not left.signal or left.state.done:
         return end.exit_code
     return FAILED if left.signal == signal.SIGINT and end.word == "interrupted" else 128 + left.signal

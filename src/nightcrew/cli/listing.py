@@ -6,7 +6,7 @@ from pathlib import Path
 import click
 
 from nightcrew.app.runs import ALL, rows
-from nightcrew.cli.output import as_json, environment, json_option, lines
+from nightcrew.cli.output import environment, json_option, say
 
 NEWEST = 20
 
@@ -17,11 +17,8 @@ NEWEST = 20
 def listing(*, all_: bool, json_: bool) -> None:
     """The newest runs and where they stand."""
     found = rows(environment(), ALL if all_ else NEWEST)
-    if json_:
-        as_json(found)
-        return
-    if not found:
-        lines(['no runs yet; start one: nightcrew run "…"'])
+    told = []
     for row in found:
         began = time.strftime("%Y-%m-%d %H:%M", time.localtime(row.created_at))
-        lines([f"{row.short}  {began}  {Path(row.repo).name:<14}  {row.title[:60]}", f"      {row.headline}"])
+        told += [f"{row.short}  {began}  {Path(row.repo).name:<14}  {row.title[:60]}", f"      {row.headline}"]
+    say(found, told or ['no runs yet; start one: nightcrew run "…"'], json_=json_)

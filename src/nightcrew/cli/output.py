@@ -15,17 +15,24 @@ def environment() -> dict[str, str]:
     return dict(os.environ)
 
 
-def as_json(value: Any) -> None:
-    """One JSON document, as documented in docs/json.md: a struct, or rows."""
+def say(value: Any, text: Iterable[str], *, json_: bool) -> None:
+    """Lines for people, or `value` as one JSON document, as documented in docs/json.md: a struct, rows, or rows by name."""
+    if not json_:
+        lines(text)
+        return
     import json  # noqa: PLC0415 - only who asks for it pays
 
-    if hasattr(value, "__struct_fields__"):
-        import msgspec  # noqa: PLC0415 - a list does without
+    click.echo(json.dumps(_plain(value), indent=2, ensure_ascii=False))
 
-        value = msgspec.to_builtins(value)
-    elif isinstance(value, list):
-        value = [row._asdict() for row in value]
-    click.echo(json.dumps(value, indent=2, ensure_ascii=False))
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: _plain(part) for name, part in value.items()}
+    if isinstance(value, list | tuple):
+        return [row._asdict() for row in value]
+    import msgspec  # noqa: PLC0415 - a list does without
+
+    return msgspec.to_builtins(value)
 
 
 def lines(text: Iterable[str]) -> None:

@@ -7,7 +7,7 @@ import click
 
 from nightcrew.app import live, seen, story, text
 from nightcrew.app.views import conclusion, printable
-from nightcrew.cli.output import as_json, environment, json_option, lines, run_argument
+from nightcrew.cli.output import environment, json_option, lines, run_argument, say
 from nightcrew.cli.screen import screen
 
 
@@ -18,10 +18,10 @@ from nightcrew.cli.screen import screen
 def show(run: str, *, recovery: bool, json_: bool) -> None:
     """The whole story of RUN (the newest if none is named)."""
     found = story.story(seen.seen(environment(), run).entries())
-    if json_:
-        as_json(found.recovery if recovery else found)
+    if recovery:
+        say(found.recovery, text.recovery_told(found), json_=json_)
     else:
-        lines(text.recovery_told(found) if recovery else text.told(found))
+        say(found, text.told(found), json_=json_)
 
 
 @click.command
@@ -39,9 +39,9 @@ def watch(run: str) -> int:
 @click.argument("seat", required=False, default="")
 def logs(run: str, seat: str) -> None:
     """Raw output of the turns and commands of RUN, of one SEAT or purpose (impl-A, gate …) if named."""
-    for output in seen.outputs(seen.seen(environment(), run), environment(), seat):
-        click.echo(f"── {output.title}")
-        with output.path.open("rb") as file:
+    for title, path in seen.outputs(seen.seen(environment(), run), environment(), seat):
+        click.echo(f"── {title}")
+        with path.open("rb") as file:
             if sys.stdout.isatty():
                 # An agent's output may hold sequences that would steer the person's terminal.
                 for raw in file:
@@ -59,7 +59,4 @@ def logs(run: str, seat: str) -> None:
 def replay(run: str, *, at: int | None, json_: bool) -> None:
     """Fold the facts of RUN up to an entry: what was known then, what was in flight, what was wanted."""
     found = seen.replayed(seen.seen(environment(), run).entries(), at)
-    if json_:
-        as_json(found)
-    else:
-        lines(seen.told(found))
+    say(found, seen.told(found), json_=json_)

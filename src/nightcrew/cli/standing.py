@@ -8,7 +8,7 @@ from click.shell_completion import get_completion_class
 
 from nightcrew.app import ground
 from nightcrew.app.views import clock
-from nightcrew.cli.output import as_json, environment, json_option, lines
+from nightcrew.cli.output import environment, json_option, lines, say
 
 
 @click.command
@@ -18,17 +18,14 @@ def agents(*, clear: str | None, json_: bool) -> None:
     """The roster: where each program is, what it sits for, who cools down and until when."""
     if clear:
         ground.warm(Path.cwd(), environment(), clear)
-    rows = ground.agents(Path.cwd(), environment())
-    if json_:
-        as_json(rows)
-        return
-    if not rows:
-        lines(["no agents: none is configured and none was found on PATH (nightcrew doctor)"])
+    rows, told = ground.agents(Path.cwd(), environment()), []
     for row in rows:
         until = row.cooling_until and f"cools down until {clock(row.cooling_until, time.time())}"
         why = f" ({row.why})" if row.why else ""
-        lines([f"{row.id:<12} {row.kind:<10} {row.missing or until or 'ready'}{why}"])
-        lines([f"             {', '.join(row.roles) or 'no role'}"])
+        told += [f"{row.id:<12} {row.kind:<10} {row.missing or until or 'ready'}{why}"]
+        told += [f"{'':<12} {', '.join(row.roles) or 'no role'}"]
+    nobody = "no agents: none is configured and none was found on PATH (nightcrew doctor)"
+    say(rows, told or [nobody], json_=json_)
 
 
 @click.command
@@ -36,11 +33,9 @@ def agents(*, clear: str | None, json_: bool) -> None:
 def doctor(*, json_: bool) -> int:
     """Look at machine, repository, agents and settings without starting anything; exit 1 if something will not do."""
     checks, settings = ground.doctor(Path.cwd(), environment())
-    if json_:
-        as_json({"checks": [c._asdict() for c in checks], "settings": [s._asdict() for s in settings]})
-    else:
-        lines(f"{'ok ' if c.ok else 'NO '} {c.name}: {c.text}" + (f" ({c.hint})" if c.hint else "") for c in checks)
-        lines(f"    {s.key} = {s.value}  [{s.origin}]" for s in settings if s.value)
+    told = [f"{'ok ' if c.ok else 'NO '} {c.name}: {c.text}" + (f" ({c.hint})" if c.hint else "") for c in checks]
+    told += [f"    {s.key} = {s.value}  [{s.origin}]" for s in settings if s.value]
+    say({"checks": checks, "settings": settings}, told, json_=json_)
     return 0 if all(c.ok for c in checks) else 1
 
 

@@ -5,7 +5,6 @@ import sys
 from collections.abc import Sequence
 from importlib import import_module
 from io import TextIOWrapper
-from typing import NamedTuple
 
 import click
 from click.shell_completion import CompletionItem
@@ -17,32 +16,25 @@ INTERRUPTED = 130
 MISTAKE = 2
 
 
-class Verb(NamedTuple):
-    """In which module of this room a verb lives, and its one line of help."""
-
-    module: str
-    help: str
-
-
-TABLE = {
-    "run": Verb("driving", "hand off a task and see it through"),
-    "resume": Verb("driving", "let a run go on, from wherever it was"),
-    "list": Verb("listing", "the newest runs and where they stand"),
-    "show": Verb("reading", "the whole story of a run"),
-    "watch": Verb("reading", "follow a run as it goes on"),
-    "logs": Verb("reading", "what agents and commands of a run printed"),
-    "park": Verb("driving", "stop a run at the next safe point"),
-    "cancel": Verb("driving", "end a run; its work is rescued"),
-    "answer": Verb("driving", "answer a run's question"),
-    "diff": Verb("driving", "the work of a run as a patch"),
-    "clean": Verb("driving", "clear away what is proven landed or rescued"),
-    "agents": Verb("standing", "who could work here, and who cools down"),
-    "doctor": Verb("standing", "what a run here would stand on, and every setting"),
-    "init": Verb("standing", "write a first nightcrew.toml"),
-    "trust": Verb("standing", "let this repository's settings execute what they name"),
-    "demo": Verb("driving", "see a task land on a small project, with scripted agents"),
-    "replay": Verb("reading", "a run as it stood at an earlier fact"),
-    "completion": Verb("standing", "a script that completes words in your shell"),
+TABLE = {  # verb: the module of this room where it lives, and its one line of help
+    "run": ("driving", "hand off a task and see it through"),
+    "resume": ("driving", "let a run go on, from wherever it was"),
+    "list": ("listing", "the newest runs and where they stand"),
+    "show": ("reading", "the whole story of a run"),
+    "watch": ("reading", "follow a run as it goes on"),
+    "logs": ("reading", "what agents and commands of a run printed"),
+    "park": ("driving", "stop a run at the next safe point"),
+    "cancel": ("driving", "end a run; its work is rescued"),
+    "answer": ("driving", "answer a run's question"),
+    "diff": ("driving", "the work of a run as a patch"),
+    "clean": ("driving", "clear away what is proven landed or rescued"),
+    "agents": ("standing", "who could work here, and who cools down"),
+    "doctor": ("standing", "what a run here would stand on, and every setting"),
+    "init": ("standing", "write a first nightcrew.toml"),
+    "trust": ("standing", "let this repository's settings execute what they name"),
+    "demo": ("driving", "see a task land on a small project, with scripted agents"),
+    "replay": ("reading", "a run as it stood at an earlier fact"),
+    "completion": ("standing", "a script that completes words in your shell"),
 }
 
 
@@ -55,29 +47,23 @@ class Verbs(click.Group):
         return list(TABLE)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """The verb, loaded now."""
-        del ctx
-        module = import_module(f"nightcrew.cli.{TABLE[cmd_name].module}") if cmd_name in TABLE else None
-        commands = (found for found in vars(module).values() if isinstance(found, click.Command)) if module else ()
-        return next((command for command in commands if command.name == cmd_name), None)
-
-    def resolve_command(
-        self, ctx: click.Context, args: list[str]
-    ) -> tuple[str | None, click.Command | None, list[str]]:
-        """The verb of a command line; one that does not exist is a mistake with the nearest that does."""
-        if args[0] not in TABLE and not ctx.resilient_parsing:
-            raise unknown(args[0])
-        return super().resolve_command(ctx, args)
+        """The verb, loaded now; one that does not exist is a mistake with the nearest that does."""
+        if cmd_name not in TABLE:
+            if ctx.resilient_parsing:
+                return None
+            raise unknown(cmd_name)
+        loaded = vars(import_module(f"nightcrew.cli.{TABLE[cmd_name][0]}")).values()
+        return next(found for found in loaded if isinstance(found, click.Command) and found.name == cmd_name)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """The table as help."""
         del ctx
         with formatter.section("Verbs"):
-            formatter.write_dl([(name, verb.help) for name, verb in TABLE.items()])
+            formatter.write_dl([(name, told) for name, (_, told) in TABLE.items()])
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
         """Verbs that begin so, without loading any; then options."""
-        verbs = [CompletionItem(name, help=verb.help) for name, verb in TABLE.items() if name.startswith(incomplete)]
+        verbs = [CompletionItem(name, help=told) for name, (_, told) in TABLE.items() if name.startswith(incomplete)]
         return [*verbs, *click.Command.shell_complete(self, ctx, incomplete)]
 
 
@@ -92,9 +78,10 @@ def unknown(word: str) -> UserError:
     from difflib import get_close_matches  # noqa: PLC0415 - only a mistake pays for it
 
     near = get_close_matches(word, TABLE, 1, 0.6)
-    if near:
-        return UserError(f"there is no verb '{word}'", f"did you mean: nightcrew {near[0]}")
-    return UserError(f"there is no verb '{word}'", 'nightcrew --help lists them; for a task: nightcrew run "…"')
+    hint = (
+        f"did you mean: nightcrew {near[0]}" if near else 'nightcrew --help lists them; for a task: nightcrew run "…"'
+    )
+    return UserError(f"there is no verb '{word}'", hint)
 
 
 def run(argv: Sequence[str]) -> int:

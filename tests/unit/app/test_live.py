@@ -157,14 +157,14 @@ def test_logs_are_in_order_and_of_one_seat_if_asked(tmp_path: Path) -> None:
         folder.mkdir(parents=True)
         (folder / "stdout").write_text(name)
     (tmp_path / "runs" / RUN / "effects/StartTurn-plan-plan-0/stderr").write_text("warning")
-    titles = [output.title for output in outputs(seen(env), env)]
+    titles = [title for title, _ in outputs(seen(env), env)]
     assert titles == [
         "plan · opus · plan 1",
         "plan · opus · plan 1 · stderr",
         "impl-A · opus · implement 1",
         "gate · impl-A · make check",
     ]
-    assert [output.path.read_text() for output in outputs(seen(env), env, "gate")] == ["RunCommands-gate-impl-A-0/0"]
+    assert [path.read_text() for _, path in outputs(seen(env), env, "gate")] == ["RunCommands-gate-impl-A-0/0"]
     with pytest.raises(UserError, match=r"impl-B.*it has: .*impl-A"):
         outputs(seen(env), env, "impl-B")
 

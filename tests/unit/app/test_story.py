@@ -4,7 +4,7 @@ from string import Formatter
 
 import pytest
 
-from nightcrew.app.story import WORDS, story
+from nightcrew.app.story import WORDS, Line, Story, story
 from nightcrew.app.text import recovery_told, told
 from nightcrew.app.views import undo
 from nightcrew.core import events as ev
@@ -41,20 +41,32 @@ def stays_red(_state: RunState, effect: Effect) -> ev.Event | None:
     return None
 
 
+def of(seen: Story, topic: str) -> list[Line]:
+    """The lines of one topic."""
+    return [line for line in seen.lines if line.topic == topic]
+
+
 def test_a_story_has_everything_that_happened() -> None:
     """Phases, seats, handovers, findings with what became of them, commands with their output and the landing are all told."""
-    seen = story(World(started("local"), eventful).play().entries)
-    assert [p.phase for p in seen.phases][:3] == ["Planning", "Development", "Review"]
-    assert all(p.ended_at is not None for p in seen.phases)
+    entries = World(started("local"), eventful).play().entries
+    seen = story(entries)
+    phases = [line.what for line in of(seen, "phase")]
+    assert phases[:3] == ["→ Planning", "→ Development", "→ Review, round 1 of 6"]
     assert [(h.seat, h.from_agent, h.to_agent, h.fail) for h in seen.handovers] == [
         ("impl-A", "opus", "codex", "quota")
     ]
-    assert [(r.round, r.review.vote) for r in seen.rounds] == [(1, "reject"), (2, "approve")]
-    assert [f.id for f in seen.rounds[0].review.findings] == ["R1-1-1"]
-    assert [r.fixed and r.fixed.addressed for r in seen.rounds] == [("R1-1-1",), None]
-    gates = [c for c in seen.commands if c.purpose == "gate"]
-    assert [c.green for c in gates] == [False, True]
-    assert gates[0].results[0].output.tail.startswith("E   assert")
+    assert [(line.what, line.more) for line in of(seen, "review")] == [
+        ("review-1: reject, 1 finding (1 blocking)", ("R1-1-1 blocker clock.py:12: loses the last second",)),
+        ("R1-1-1: addressed, says codex", ()),
+        ("review-1: approve", ()),
+    ]
+    gates = [line for line in of(seen, "commands") if line.what.startswith("gate")]
+    assert [(line.what, line.more[0]) for line in gates] == [
+        ("gate red, `make check` exits with 1", "`make check` exits with 1, 3s"),
+        ("gate green", "`make check` ok, 2s"),
+    ]
+    assert gates[0].more[1:] == ("  | E   assert 59 == 60", "  | 1 failed")
+    assert isinstance(entries[gates[0].seq - 1].event, ev.CommandsEnded)
     assert [(c.label, c.agent) for c in seen.candidates] == [(seen.winner, "codex")]
     assert seen.landing is not None
     assert seen.stands.word == "landed"
@@ -73,7 +85,8 @@ def test_the_words_are_those_of_the_data() -> None:
     text = "\n".join(told(story(World(started("local"), eventful).play().entries)))
     for words in (
         "opus → codex (quota: weekly limit reached)",
-        "R1-1-1 blocker clock.py:12: loses the last second (addressed)",
+        "R1-1-1 blocker clock.py:12: loses the last second",
+        "R1-1-1: addressed, says codex",
         "| E   assert 59 == 60",
         "undo: git switch main && git revert --no-edit",
         "your checkout has unsaved changes",
@@ -110,7 +123,7 @@ def test_an_answered_question_keeps_its_answer() -> None:
     world.tell(ev.Answered(question="limit-turns", text="more"))
     answered = story(world.play().entries)
     assert answered.questions == ()
-    assert [line.what for line in answered.lines if line.topic == "question"] == [
+    assert [line.what for line in of(answered, "question")] == [
         "asks: The default limit turns = 1 is reached. Go on? [more (adds as much again) | stop] nightcrew answer a1b2 more",
         "answered limit-turns: more",
     ]
@@ -128,7 +141,7 @@ def test_what_was_rescued_is_told_with_its_seat() -> None:
     world = World().play(lambda s: s.phase is PipelinePhase.Development and bool(s.workspaces))
     world.tell(ev.CancelAsked())
     seen = story(world.play().entries)
-    assert "refs/nightcrew/rescue/a1b2/impl-A (from impl-A)" in [r.what for r in seen.lines if r.topic == "rescued"]
+    assert "refs/nightcrew/rescue/a1b2/impl-A (from impl-A)" in [r.what for r in of(seen, "rescued")]
     assert "  refs/nightcrew/rescue/a1b2/impl-A (from impl-A)" in told(seen)
     assert seen.stands.word == "interrupted"
 
@@ -140,7 +153,7 @@ def test_a_story_at_any_moment_can_be_told() -> None:
         seen = story(entries[:n])
         assert told(seen)
         assert seen.seq == n
-        assert sum(p.ended_at is None for p in seen.phases) == (seen.stands.word != "landed")
+        assert sum(t.ended_at is None for t in seen.turns) <= 1
 
 
 def test_a_running_turn_has_no_end() -> None:
