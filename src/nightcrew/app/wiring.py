@@ -15,6 +15,7 @@ from nightcrew.engine.clock import Clock, WallClock
 from nightcrew.engine.local import load
 from nightcrew.engine.shelter import mode_of
 from nightcrew.engine.tools import Tools
+from nightcrew.engine.turnstile import Turnstile
 from nightcrew.errors import UserError
 from nightcrew.git.repo import open_repo, repo_id
 from nightcrew.git.workspace import Pool
@@ -68,6 +69,7 @@ def open_tools(
         operator_env=dict(env),
         secrets={str(agent): values for agent, values in found.items()},
         max_turns=max_turns,
+        turnstile=Turnstile(home / "targets" / f"{told.repo}-{told.target.replace('/', '%2F')}.queue"),
         marker_folder=pool.repo.work_tree or pool.repo.git_dir,
         headline=headline,
         zone=_zone(env),

@@ -21,6 +21,7 @@ from nightcrew.core.effects import (
     UndoRebase,
 )
 from nightcrew.core.events import Event
+from nightcrew.core.phases import landing
 from nightcrew.engine import commands, committing, steps, turns, waits
 from nightcrew.engine.tools import Ctx
 
@@ -37,6 +38,8 @@ async def run(effect: Effect, ctx: Ctx) -> Event:  # noqa: C901, PLR0912 — one
         case CollectWork():
             return await steps.step(steps.collect, effect, ctx)
         case SyncBase():
+            if landing.queues(ctx.state()):
+                await ctx.tools.turnstile.enter(ctx.tools.clock)
             return await steps.step(steps.sync, effect, ctx)
         case ContinueRebase():
             return await steps.step(steps.continue_rebase, effect, ctx)
@@ -51,6 +54,8 @@ async def run(effect: Effect, ctx: Ctx) -> Event:  # noqa: C901, PLR0912 — one
         case MakeCommit():
             return await committing.run(effect, ctx)
         case Land():
+            if effect.mode != "branch":
+                await ctx.tools.turnstile.enter(ctx.tools.clock)
             return await committing.land(effect, ctx)
         case Timer():
             return await waits.wait(effect, ctx)

@@ -16,6 +16,7 @@ from nightcrew.core import reducer
 from nightcrew.core.effects import Ask, Effect, Timer
 from nightcrew.core.events import Answer, Cancelled, EffectStarted, Entry, Event, HandlerCrashed, ParkAsked, Record
 from nightcrew.core.ids import EffectId, RunId
+from nightcrew.core.phases import landing
 from nightcrew.core.state import RunState, line
 from nightcrew.database import Unusable, unusable
 from nightcrew.engine import handlers
@@ -76,6 +77,7 @@ class Driver:
             loop.remove_reader(bell.fileno())
             bell.close()
             await self._let_go()
+            self._tools.turnstile.leave()
             self._keep()
 
     def say(self, word: Event) -> None:
@@ -93,6 +95,8 @@ class Driver:
             self.state = reducer.reduce(self.state, entry)
             if self._on_entry is not None:
                 self._on_entry(self.state, entry)
+        if not landing.queues(self.state):
+            self._tools.turnstile.leave()
         if self.state.seq - self._kept >= SNAPSHOT_EVERY:
             self._keep()
 

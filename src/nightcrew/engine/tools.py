@@ -10,6 +10,7 @@ from nightcrew.core.events import Answer
 from nightcrew.core.ids import RunId
 from nightcrew.core.state import RunState
 from nightcrew.engine.clock import Clock
+from nightcrew.engine.turnstile import Turnstile
 from nightcrew.git.repo import Repo
 from nightcrew.git.workspace import Pool
 from nightcrew.journal.blobs import Blobs
@@ -35,6 +36,7 @@ class Tools(NamedTuple):
     operator_env: dict[str, str]
     secrets: dict[str, dict[str, str]]
     max_turns: int
+    turnstile: Turnstile
     marker_folder: Path
     """Where the completion marker of the run goes, besides the run's own."""
     headline: Callable[[RunState], str]

@@ -95,6 +95,23 @@ def answered(state: RunState, effect: Effect, event: EffectAnswer) -> RunState:
     return state
 
 
+def queues(state: RunState) -> bool:
+    """Whether the run has its target to itself: while it lands, and once it was refused by a moved tip, from there to the next try (decision 0030)."""
+    if state.parked or state.marker is not None or any(q.holds for q in state.questions.values()):
+        return False
+    again = state.trying.moved > 0
+    match state.phase:
+        case PipelinePhase.FinalValidation:
+            at = state.validating
+            return again and at.step in {"base", "pre_gate", "format", "gate"} and at.basing.step in {"sync", "done"}
+        case PipelinePhase.CommitMessage:
+            return again
+        case PipelinePhase.Landing:
+            return state.trying.step == "land"
+        case _:
+            return False
+
+
 def afresh(state: RunState) -> RunState:
     """From fetching the tip; the winner is kept (recovery level 2)."""
     return structs.replace(
