@@ -1,12 +1,18 @@
 """kill -9 of nightcrew: what ran is adopted, nothing is asked twice, the end is the same."""
 
+import json
 import subprocess
 import sys
+from collections.abc import Callable
+from pathlib import Path
 
-from nightcrew.core.events import EffectStarted, Landed, TurnEnded, WorkspacesDropped
+from nightcrew.core.events import CommandsEnded, EffectStarted, Landed, TurnEnded, WorkspacesDropped
+from nightcrew.core.work import PipelinePhase
 from nightcrew.proc import job
 from support import dying, repos
-from support.crew import Crew, until
+from support.crew import Crew, rejects, until
+
+CONTINUE = '{"word": "continue"}'
 
 WAITS = {"node": "implement", "do": [{"wait_for": "{state}/go"}, {"append": "note.txt", "text": "four\n"}]}
 
@@ -48,38 +54,88 @@ def test_an_agent_that_ended_while_nobody_looked(crew: Crew) -> None:
     assert len(crew.facts(TurnEnded)) == crew.state().spend.turns == 2
 
 
-def test_death_after_every_entry(crew: Crew) -> None:
-    """Whoever drives the run dies by kill -9 after each fact it writes: the same end, no process and no commit more."""
-    crew.solo()
-    base = crew.git("rev-parse", "main")
-    crew.start("run", "--no-wait", "write the note")
-    until(crew.runs)
-    crew.kill(crew.driven[0])
-
+def dies(crew: Crew, between: Callable[[], None] = lambda: None) -> int:
+    """Drive the newest run to its end by drivers that each die by kill -9 after one fact; how many died."""
     deaths = 0
     while not crew.state().done:
+        between()
         seq = crew.state().seq
-        died = subprocess.run(
-            [sys.executable, dying.__file__, crew.run, "1"],
-            cwd=crew.repo,
-            env=crew.env,
-            capture_output=True,
-            check=False,
-        )
+        argv = [sys.executable, dying.__file__, crew.run, "1"]
+        died = subprocess.run(argv, cwd=crew.repo, env=crew.env, capture_output=True, check=False)
         assert died.returncode == -9, died.stderr.decode()
         assert crew.state().seq > seq
         deaths += 1
+        assert deaths < 300, crew.told()
+    return deaths
 
-    assert deaths > 20
-    assert crew.seats() == ["alpha@implement", "alpha@commit"]
-    assert crew.state().spend.turns == 2
-    assert len(crew.facts(Landed)) == 1
-    assert crew.git("rev-list", "--count", f"{base}..main") == "1"
-    assert crew.git("log", "-1", "--format=%s", "main") == "Write the note"
+
+def born(crew: Crew) -> None:
+    """Start a run and kill its driver as soon as the run exists."""
+    process = crew.start("run", "write the note")
+    until(crew.runs)
+    crew.kill(process)
+
+
+def exact(crew: Crew) -> None:
+    """Nothing was asked twice, paid twice or left behind."""
     keys = [e.key for e in crew.facts(EffectStarted)]
     assert len(keys) == len(set(keys))
-    assert crew.facts(WorkspacesDropped)[-1].kept == ()
-    assert list(repos.refs(crew.repo, "refs/nightcrew/rescue")) == []
+    assert crew.state().spend.turns == len(crew.starts())
+    assert len(crew.facts(Landed)) == 1
+    assert all("/pins/" in kept for kept in crew.facts(WorkspacesDropped)[-1].kept)
+    assert repos.refs(crew.repo, "refs/nightcrew/rescue") == {}
+
+
+def test_death_after_every_entry(crew: Crew) -> None:
+    """T022: whoever drives the run dies by kill -9 after each fact it writes: the same end, no process, gate or commit more."""
+    crew.solo()
+    base = crew.git("rev-parse", "main")
+    born(crew)
+
+    assert dies(crew) > 20
+
+    exact(crew)
+    assert crew.seats() == ["alpha@implement", "alpha@commit"]
+    assert len(crew.facts(CommandsEnded)) == 2
+    assert crew.git("log", "--format=%s", f"{base}..main") == "Write the note"
+
+
+def test_death_after_every_entry_of_a_rich_night(crew: Crew, tmp_path: Path) -> None:
+    """The same with every room of the pipeline: plan, two turns, a conflict, a fix round, a gate-fix round, a push."""
+    fixed = json.dumps({"addressed": ["R1-1-1"], "rejected": {}})
+    crew.play(
+        {
+            "node": "implement",
+            "turn": 1,
+            "do": [{"replace": "note.txt", "old": "two", "new": "zwei"}, {"say": CONTINUE}],
+        },
+        {"node": "review", "turn": 1, "do": [{"say": rejects("there is no fixed.txt")}]},
+        {"node": "fix", "do": [{"write": "fixed.txt"}, {"say": fixed}]},
+        {"node": "gate-fix", "do": [{"write": "cured.txt"}]},
+        {"node": "rebase", "do": [{"write": "note.txt", "text": "one\nzwei deux\nthree\nfour\n"}]},
+    )
+    verify = {
+        "gate": ["test -e cured.txt || { echo ill; exit 1; }"],
+        "e2e": ["true"],
+        "pre_gate": ["echo f > style.txt"],
+    }
+    crew.settle(land={"mode": "push", "target": "main"}, verify={**verify, "check": ["true"]})
+    remote = repos.bare_remote(crew.repo, tmp_path / "remote.git")
+    theirs: list[str] = []
+
+    def somebody_else() -> None:
+        if not theirs and crew.state().phase is PipelinePhase.Review:
+            theirs.append(repos.move_remote(remote, {"note.txt": "one\ndeux\nthree\n"}))
+
+    born(crew)
+    assert dies(crew, somebody_else) > 60
+
+    exact(crew)
+    nodes = ("plan", "implement", "implement", "rebase", "review", "fix", "review", "gate-fix", "commit")
+    assert crew.seats() == [f"alpha@{node}" for node in nodes]
+    assert repos.git(remote, "rev-parse", "main^") == theirs[0]
+    names = set(repos.git(remote, "ls-tree", "--name-only", "main").splitlines())
+    assert {"cured.txt", "fixed.txt", "style.txt"} <= names
 
 
 def test_a_supervisor_that_is_killed(crew: Crew) -> None:

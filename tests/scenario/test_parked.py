@@ -2,7 +2,7 @@
 
 import signal
 
-from nightcrew.core.events import Answered, Cancelled, LimitReached, ParkAsked
+from nightcrew.core.events import Answered, Cancelled, LandingRefused, LimitReached, ParkAsked
 from nightcrew.core.work import PipelinePhase
 from support import repos
 from support.crew import Crew, Turn, until
@@ -140,6 +140,19 @@ def test_a_second_run_beside_the_first(crew: Crew) -> None:
     assert [end.code for end in ends] == [0, 0], ends
     assert {f"{run}.txt" for run in crew.runs()} <= set(crew.git("ls-tree", "--name-only", "main").splitlines())
     assert crew.git("rev-list", "--count", "mine..main") == "2"
+
+
+def test_a_crowd_lands(crew: Crew) -> None:
+    """Rulings 48: eight runs at once on one target: whoever is refused once has its turn from gate to landing; all land, nobody waits a pause."""
+    file = {"node": "implement", "do": [{"write": "{run}.txt"}]}
+    crew.solo(file, gate="grep -q one note.txt", machine={"max_turns": 8})
+
+    ends = [crew.end(process) for process in [crew.start("run", "a file of its own") for _ in range(8)]]
+
+    assert [end.code for end in ends] == [0] * 8, ends
+    assert crew.git("rev-list", "--count", "mine..main") == "8"
+    assert {f"{run}.txt" for run in crew.runs()} <= set(crew.git("ls-tree", "--name-only", "main").splitlines())
+    assert max(len(crew.facts(LandingRefused, run)) for run in crew.runs()) <= 1
 
 
 def test_a_default_limit_asks(crew: Crew) -> None:

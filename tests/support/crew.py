@@ -147,7 +147,8 @@ class Crew:
         """End what a failed story left running: drivers, then the jobs of their turns and commands."""
         for process in self.driven:
             if process.poll() is None:
-                self.kill(process)
+                process.kill()
+            process.communicate()
         for owner in self.state_home.glob("runs/*/effects/**/owner"):
             job.stop_now(owner.parent)
             job.wait(owner.parent, HANG_S)
