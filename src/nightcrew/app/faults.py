@@ -9,9 +9,6 @@ from nightcrew.app.home import home_of
 from nightcrew.journal.store import Fenced, JournalUnusable
 from nightcrew.redact import Redactor
 
-BUG = 70
-"""EX_SOFTWARE: a fault of nightcrew itself."""
-
 
 def fault(error: Exception, env: Mapping[str, str]) -> tuple[str, int]:
     """One line for the person and the exit code. No journal, or a run taken over: 1. Anything else is our bug, its traceback kept: 70."""
@@ -20,7 +17,7 @@ def fault(error: Exception, env: Mapping[str, str]) -> tuple[str, int]:
     if isinstance(error, Fenced):
         return f"{error}; this process leaves it alone", 1
     said = f"{type(error).__name__}: {error}".splitlines()[0]
-    return f"a bug of nightcrew: {Redactor().text(said)} ({_kept(error, env)})", BUG
+    return f"a bug of nightcrew: {Redactor().text(said)} ({_kept(error, env)})", 70
 
 
 def _kept(error: Exception, env: Mapping[str, str]) -> str:

@@ -71,9 +71,10 @@ def _places(state: RunState, now: float, env: Mapping[str, str]) -> Iterator[str
 
 
 def activity(key: EffectId, env: Mapping[str, str]) -> str:
-    """The newest words of an agent at work, or what it does; "" when it said nothing yet."""
+    """The newest words of an agent or a command at work, or what it does; "" when it said nothing yet."""
+    folder = effect_folder(home_of(env), key)
     try:
-        with (effect_folder(home_of(env), key) / "stdout").open("rb") as file:
+        with max(folder.glob("[0-9]*/stdout"), default=folder / "stdout").open("rb") as file:
             file.seek(max(0, file.seek(0, 2) - TAIL))
             text = file.read().decode(errors="replace")
     except OSError:

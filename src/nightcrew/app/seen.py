@@ -41,9 +41,6 @@ def seen(env: Mapping[str, str], name: str = "") -> Seen:
     return Seen(journal, journal.find(name) if name else newest[0].run)
 
 
-# ── what agents and commands printed ──────────────────────────────────────────────────────────────────────────────
-
-
 def effect_folder(home: Path, key: EffectId) -> Path:
     """Where the raw output of a turn or of commands lies."""
     run, rest = key.split("/", 1)
@@ -74,9 +71,6 @@ def _outputs(effect: StartTurn | RunCommands, folder: Path) -> Iterator[tuple[st
                 yield name, path
 
 
-# ── how it stood ──────────────────────────────────────────────────────────────────────────────────────────────────
-
-
 class Replayed(Struct, frozen=True):
     """The state after entry `seq`; `fact` is that entry's, `open` and `wanted` are keys (a decision: `Record` and its name)."""
 
@@ -95,9 +89,7 @@ def replayed(entries: Iterable[Entry], seq: int | None = None) -> Replayed:
     """The run after entry `seq`, or after the newest. Raises UserError when there is no such entry."""
     told = [step for step in steps(entries) if seq is None or step.entry.seq <= seq]
     if not told or seq not in {None, told[-1].entry.seq}:
-        raise UserError(
-            f"there is no entry {seq}", f"the last is {told[-1].entry.seq}" if told else "they begin with 1"
-        )
+        raise UserError(f"there is no entry {seq}", f"the last is {told[-1].entry.seq if told else 'not written yet'}")
     entry, state = told[-1].entry, told[-1].after
     want = tuple(f"Record {type(w.event).__name__}" if isinstance(w, Record) else w.key for w in wanted(state))
     run, fact, now = state.started.run, msgspec.to_builtins(entry.event), headline(state)

@@ -17,7 +17,6 @@ from nightcrew.cli.screen import screen
 from nightcrew.cli.verbs import TABLE
 from nightcrew.errors import UserError
 
-FAILED = 1
 no_wait_option = click.option("--no-wait", is_flag=True, help="Leave (exit 3) when only time is waited for.")
 limit_option = click.option(
     "--limit", multiple=True, metavar="NAME=VALUE", help="usd, tokens, turns, wall; `none` lifts it."
@@ -155,11 +154,10 @@ def demo(*, crash: bool) -> int:
 
 def _limits(given: Sequence[str]) -> dict[str, str]:
     """`usd=5` and so on, by name. What the values mean is the configuration's to say."""
-    pairs = {text: text.partition("=") for text in given}
-    for text, (name, _, value) in pairs.items():
-        if not name.strip() or not value.strip():
-            raise UserError(f"'{text}' is not a limit", "write it as --limit usd=5")
-    return {name.strip(): value.strip() for name, _, value in pairs.values()}
+    limits = {name.strip(): value.strip() for name, _, value in (text.partition("=") for text in given)}
+    if not all((*limits, *limits.values())):
+        raise UserError(f"'{' '.join(given)}' is not a limit", "write it as --limit usd=5")
+    return limits
 
 
 def _drive(run: RunId, *, json_: bool, wait: bool, take_over: bool = False) -> int:
@@ -170,4 +168,4 @@ def _drive(run: RunId, *, json_: bool, wait: bool, take_over: bool = False) -> i
     say(end, ending_told(end), json_=json_)
     if not left.signal or left.state.done:
         return end.exit_code
-    return FAILED if left.signal == signal.SIGINT and end.word == "interrupted" else 128 + left.signal
+    return end.exit_code if left.signal == signal.SIGINT and end.word == "interrupted" else 128 + left.signal

@@ -18,10 +18,8 @@ from nightcrew.cli.screen import screen
 def show(run: str, *, recovery: bool, json_: bool) -> None:
     """The whole story of RUN (the newest if none is named)."""
     found = story.story(seen.seen(environment(), run).entries())
-    if recovery:
-        say(found.recovery, text.recovery_told(found), json_=json_)
-    else:
-        say(found, text.told(found), json_=json_)
+    told = text.recovery_told(found) if recovery else text.told(found)
+    say(found.recovery if recovery else found, told, json_=json_)
 
 
 @click.command

@@ -24,8 +24,7 @@ def agents(*, clear: str | None, json_: bool) -> None:
         why = f" ({row.why})" if row.why else ""
         told += [f"{row.id:<12} {row.kind:<10} {row.missing or until or 'ready'}{why}"]
         told += [f"{'':<12} {', '.join(row.roles) or 'no role'}"]
-    nobody = "no agents: none is configured and none was found on PATH (nightcrew doctor)"
-    say(rows, told or [nobody], json_=json_)
+    say(rows, told or ["no agents: none is configured and none was found on PATH (nightcrew doctor)"], json_=json_)
 
 
 @click.command
@@ -60,6 +59,5 @@ def trust(*, show: bool) -> None:
 @click.pass_context
 def completion(ctx: click.Context, shell: str) -> None:
     """A script that completes verbs and options; for bash: eval "$(nightcrew completion bash)"."""
-    kind = get_completion_class(shell)
-    if kind is not None:
+    if kind := get_completion_class(shell):
         click.echo(kind(ctx.find_root().command, {}, "nightcrew", "_NIGHTCREW_COMPLETE").source())

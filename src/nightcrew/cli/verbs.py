@@ -15,7 +15,6 @@ from nightcrew.errors import UserError
 INTERRUPTED = 130
 MISTAKE = 2
 
-
 TABLE = {  # verb: the module of this room where it lives, and its one line of help
     "run": ("driving", "hand off a task and see it through"),
     "resume": ("driving", "let a run go on, from wherever it was"),
@@ -77,11 +76,8 @@ def unknown(word: str) -> UserError:
     """The mistake of a verb that does not exist."""
     from difflib import get_close_matches  # noqa: PLC0415 - only a mistake pays for it
 
-    near = get_close_matches(word, TABLE, 1, 0.6)
-    hint = (
-        f"did you mean: nightcrew {near[0]}" if near else 'nightcrew --help lists them; for a task: nightcrew run "…"'
-    )
-    return UserError(f"there is no verb '{word}'", hint)
+    near, help_ = get_close_matches(word, TABLE, 1, 0.6), 'nightcrew --help lists them; for a task: nightcrew run "…"'
+    return UserError(f"there is no verb '{word}'", f"did you mean: nightcrew {near[0]}" if near else help_)
 
 
 def run(argv: Sequence[str]) -> int:
@@ -103,14 +99,10 @@ def run(argv: Sequence[str]) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
     except Exception as error:  # noqa: BLE001 - the one boundary of this face
-        return _failed(error)
+        from nightcrew.app.faults import fault  # noqa: PLC0415 - only a failure pays for it
+
+        return _said(*fault(error, os.environ))
     return code if isinstance(code, int) else 0
-
-
-def _failed(error: Exception) -> int:
-    from nightcrew.app.faults import fault  # noqa: PLC0415 - only a failure pays for it
-
-    return _said(*fault(error, os.environ))
 
 
 def _mistyped(error: click.ClickException) -> str:

@@ -84,7 +84,7 @@ def test_a_turn_that_waits_for_its_slot_is_queued(tmp_path: Path) -> None:
 
 
 def test_activity_is_the_newest_line_that_says_something(tmp_path: Path) -> None:
-    """Of plain output the last line; of events in JSON the words in them; nothing from a turn that said nothing."""
+    """Of plain output the last line; of events in JSON the words in them; of commands the one that runs; nothing from who said nothing."""
     state = World().play(working).state
     place = next(o.effect.key for o in state.open.values() if isinstance(o.effect, StartTurn))
     env = {"NIGHTCREW_HOME": str(tmp_path)}
@@ -99,6 +99,10 @@ def test_activity_is_the_newest_line_that_says_something(tmp_path: Path) -> None
     }
     (folder / "stdout").write_text(json.dumps(event) + '\n{"usage": 3}\n')
     assert activity(place, env) == "Edit clock.py"
+    for n in range(2):
+        (folder / str(n)).mkdir()
+        (folder / str(n) / "stdout").write_text(f"command {n}\n")
+    assert activity(place, env) == "command 1"
 
 
 def test_following_sees_every_fact_once_and_ends_with_the_run(tmp_path: Path) -> None:
