@@ -286,4 +286,10 @@ def alive(pid: int) -> bool:
 
 
 def _toml(head: str, table: dict[str, Any]) -> str:
-    return "\n".join([head, *(f"{key} = {json.dumps(value, ensure_ascii=False)}" for key, value in table.items()), ""])
+    return "\n".join([head, *(f"{key} = {_value(value)}" for key, value in table.items()), ""])
+
+
+def _value(value: Any) -> str:
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{key} = {_value(one)}" for key, one in value.items()) + "}"
+    return json.dumps(value, ensure_ascii=False)
