@@ -9,7 +9,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export PIP_NO_INPUT := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check lint types contract picture
+.PHONY: help setup demo test check lint types contract picture bench
 .DELETE_ON_ERROR:
 
 help: ## say what can be made
@@ -35,6 +35,9 @@ contract: setup ## the real agent programs against a model service on loopback
 
 picture: setup ## draw docs/picture.svg from a run of the demo
 	$(BIN)/python tools/picture.py
+
+bench: setup ## print the figures as ratios, measured in one run
+	@$(BIN)/python bench/figures.py
 
 types: setup ## strict types of the sources and the tests
 	$(BIN)/mypy
