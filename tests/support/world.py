@@ -306,6 +306,8 @@ class Sim:
     """Every key ever started."""
     paid: set[EffectId]
     """The keys of all turns that ended."""
+    offered: dict[str, EffectId]
+    """The turn in which each conversation id was offered."""
     cooled: set[EffectId]
     """The keys of all turns that were answered without asking anybody."""
 
@@ -318,6 +320,7 @@ class Sim:
         self.twin = reducer.begin(copied(first))
         self.keys = set()
         self.paid = set()
+        self.offered = {}
         self.cooled = set()
 
     def put(self, *events: Event) -> None:
@@ -326,6 +329,8 @@ class Sim:
             if isinstance(event, EffectStarted):
                 assert event.key not in self.keys, f"{event.key} was started before"
                 self.keys.add(event.key)
+            if isinstance(event, EffectBegun):
+                self.offer(event.key)
             self.world.at += 1.0
             entry = Entry(self.state.seq + 1, self.world.at, event)
             self.entries.append(entry)
@@ -335,6 +340,13 @@ class Sim:
             laws.at_a_fact(before, event, self.state)
             laws.in_a_state(self.state)
             assert self.state.spend.turns == self.billed(before, event), "every turn that ended is paid once"
+
+    def offer(self, key: EffectId) -> None:
+        """A turn begins: the conversation id it offers was never offered in another turn."""
+        opened = self.state.open.get(key)
+        if opened is not None and isinstance(opened.effect, StartTurn) and opened.effect.session:
+            session = opened.effect.session
+            assert self.offered.setdefault(session, key) == key, f"{session} was offered in {self.offered[session]}"
 
     def billed(self, before: RunState, event: Event) -> int:
         """How many turns ended so far, counting each key once; `event` is the newest fact."""

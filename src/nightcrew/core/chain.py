@@ -199,7 +199,10 @@ def _seated(state: RunState, effect: StartTurn, outcome: Outcome) -> RunState:
 
 def interrupted(state: RunState, effect: StartTurn, session: str) -> RunState:
     """The run after a turn was cut off: the conversation it told of goes on; an id that was offered in vain is never offered again."""
-    state = sat_down(state, seat_in(state, effect.seat, effect.agent, effect.slot))
+    seat = seat_in(state, effect.seat, effect.agent, effect.slot)
+    if effect.session not in {"", seat.minted}:
+        return state  # somebody sat down there since, under an id of their own
+    state = sat_down(state, seat)
     if session:
         return took_turn(state, effect.seat, Outcome(kind=Class.Crashed, session=session), effect.slot)
     return forget(state, effect.seat) if effect.session else state

@@ -138,10 +138,9 @@ def _answer(state: RunState, event: EffectAnswer) -> RunState:
         return _late(state, event)
     if not event.terminal:
         return structs.replace(state, open={**state.open, event.key: structs.replace(opened, begun=True)})
-    state = _billed(_closed(state, event.key), opened, event)
+    state = _cut_off(_billed(_closed(state, event.key), opened, event), opened, event)
     if isinstance(event, Cancelled):
-        cut = opened.effect if opened.begun and isinstance(opened.effect, StartTurn) else None
-        return chain.interrupted(state, cut, "") if cut else state
+        return state
     if isinstance(event, WorkspaceLost):
         return _workspace_lost(state, event)
     if isinstance(event, HandlerCrashed | StepFailed):
@@ -156,6 +155,15 @@ def _answer(state: RunState, event: EffectAnswer) -> RunState:
     if isinstance(effect, RunCommands) and effect.purpose is Purpose.Setup and isinstance(event, CommandsEnded):
         return _set_up(state, effect, event)
     return _routed(state, opened, event)
+
+
+def _cut_off(state: RunState, opened: Opened, event: EffectAnswer) -> RunState:
+    """A turn that began and whose answer is not routed: the id it was offered may be taken, so it is not offered again."""
+    unrouted = opened.visit != state.visit or state.marker is not None
+    spoiled = unrouted or isinstance(event, Cancelled | WorkspaceLost | HandlerCrashed | StepFailed)
+    if spoiled and opened.begun and isinstance(opened.effect, StartTurn):
+        return chain.interrupted(state, opened.effect, "")
+    return state
 
 
 def _workspace_lost(state: RunState, event: WorkspaceLost) -> RunState:

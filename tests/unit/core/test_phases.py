@@ -480,6 +480,22 @@ def test_a_lost_workspace_is_made_anew() -> None:
         assert len(slots) == 2, kind
 
 
+@pytest.mark.parametrize("node", ["fix", "land", "gate-fix"])
+def test_a_workspace_lost_before_the_collection(node: str) -> None:
+    """A slot that is lost while a fixer's work is collected is made anew; the work of that round is lost, the run is not."""
+    sim = Sim(
+        story(land="push"), red(Purpose.Gate, lambda tree: tree == "tree of c2") if node == "gate-fix" else World()
+    )
+    if node == "fix":
+        sim.fails("alpha", good(BLOCKER), node="review", times=1)
+    if node == "land":
+        sim.says(Land, refused("rejected"), times=1)
+    sim.says(CollectWork, lambda e: WorkspaceLost(key=e.key, slot=e.slot, reason="deleted"), times=1, node=node)
+    sim.run()
+    assert sim.state.phase is P.Complete
+    assert len([e for e in sim.started(CollectWork) if e.node == node]) >= 2
+
+
 def slot_of_first(sim: Sim) -> Any:
     """The slot of the first implementer, once it has one."""
     sim.run(until=lambda s: "impl-A" in s.state.workspaces)

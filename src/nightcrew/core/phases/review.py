@@ -138,7 +138,7 @@ class _Answer(Struct):
 
 
 class _FixAnswer(Struct):
-    addressed: list[str] = []
+    addressed: list[str]
     rejected: dict[str, str] = {}
 
 
