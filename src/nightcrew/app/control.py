@@ -19,6 +19,7 @@ from nightcrew.core.ids import Commit, RunId
 from nightcrew.core.roster import Agent, AgentRole
 from nightcrew.core.state import RunState
 from nightcrew.core.work import Blob, PipelinePhase, Task
+from nightcrew.database import unusable
 from nightcrew.engine import local
 from nightcrew.engine.local import Left, folded
 from nightcrew.engine.shelter import mode_of, version
@@ -96,7 +97,8 @@ def _fresh_id() -> RunId:
 def _write(repo: Repo, first: RunStarted, text: str, env: Mapping[str, str]) -> RunId:
     """The run on disk: its base pinned, its places known, an older run's marker gone, its first fact written."""
     journal = wiring.open_journal(env)
-    journal.folder(first.run).mkdir(mode=0o700, parents=True)
+    with unusable(journal.folder(first.run)):
+        journal.folder(first.run).mkdir(mode=0o700, parents=True)
     blobs = Blobs(journal.folder(first.run) / "blobs", Redactor(wiring.known_secrets(env)))
     first = structs.replace(first, task=structs.replace(first.task, text=blobs.put(text.encode())))
     pin(repo, first.run, "base", first.base)

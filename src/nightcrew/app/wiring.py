@@ -30,9 +30,7 @@ SECRET_NAMES = ("KEY", "TOKEN", "SECRET", "PASSWORD", "PASSWD", "CREDENTIAL")
 
 def open_journal(env: Mapping[str, str]) -> Journal:
     """The journal of this machine, for those who only read or leave a word."""
-    home = home_of(env)
-    home.mkdir(mode=0o700, parents=True, exist_ok=True)
-    return Journal(home, Redactor(known_secrets(env)))
+    return Journal(home_of(env), Redactor(known_secrets(env)))
 
 
 def known_secrets(env: Mapping[str, str]) -> set[str]:
