@@ -3,8 +3,12 @@
 import json
 import subprocess
 import sys
+import time
 from collections.abc import Callable
+from itertools import cycle
 from pathlib import Path
+
+import pytest
 
 from nightcrew.core.events import CommandsEnded, EffectStarted, Landed, TurnEnded, WorkspacesDropped
 from nightcrew.core.work import PipelinePhase
@@ -17,9 +21,10 @@ CONTINUE = '{"word": "continue"}'
 WAITS = {"node": "implement", "do": [{"wait_for": "{state}/go"}, {"append": "note.txt", "text": "four\n"}]}
 
 
-def test_a_running_agent_is_adopted(crew: Crew) -> None:
-    """Law 5: nightcrew dies by kill -9 while the agent works; resume waits for the same process: one start, one bill."""
-    crew.solo(WAITS)
+@pytest.mark.parametrize("mode", ["bwrap", "unshare", "off"])
+def test_a_running_agent_is_adopted(crew: Crew, mode: str) -> None:
+    """Law 5, T104: nightcrew dies by kill -9 while the agent works; resume waits for the same process: one start, one bill."""
+    crew.solo(WAITS, sandbox={"mode": mode})
     process = crew.start("run", "write the note")
     crew.begun(process, "impl-A")
     before = crew.supervisor("implement")
@@ -137,6 +142,27 @@ def test_death_after_every_second_entry_of_a_rich_night(crew: Crew, tmp_path: Pa
     assert repos.git(remote, "rev-parse", "main^") == theirs[0]
     names = set(repos.git(remote, "ls-tree", "--name-only", "main").splitlines())
     assert {"cured.txt", "fixed.txt", "style.txt"} <= names
+
+
+def test_death_at_any_moment(crew: Crew, tmp_path: Path) -> None:
+    """The driver is killed not after a fact but anywhere: in the middle of git, of a hook, of a gate: the same end, nothing twice."""
+    crew.solo(
+        WAITS | {"do": [{"append": "note.txt", "text": "four\n"}, {"sleep": 0.1}]},
+        land={"mode": "push", "target": "main"},
+    )
+    repos.add_hook(crew.repo, "pre-commit", "sleep 0.1")
+    remote, spans = repos.bare_remote(crew.repo, tmp_path / "remote.git"), cycle((0.23, 0.61, 0.37, 0.48, 0.29, 0.7))
+    process = crew.start("run", "write the note")
+    until(crew.runs)
+    while not crew.state().done:
+        time.sleep(next(spans))
+        crew.kill(process)
+        process = crew.start("resume", crew.run)
+
+    assert crew.end(process).code == 0
+    exact(crew)
+    assert crew.seats() == ["alpha@implement", "alpha@commit"]
+    assert repos.git(remote, "rev-list", "--count", "main") == "2"
 
 
 def test_a_supervisor_that_is_killed(crew: Crew) -> None:

@@ -90,7 +90,7 @@ def test_cancel_rescues_what_was_done(crew: Crew) -> None:
 
 
 def test_a_live_run_says_who_drives_it(crew: Crew) -> None:
-    """Resume of a run that is driven: exit 2, one line with the pid; the run goes on undisturbed."""
+    """T105: resume of a run that is driven: exit 2, one line with the pid; the run goes on undisturbed."""
     crew.solo(HOLDS)
     process = crew.start("run", "write the note")
     crew.begun(process, "impl-A")
