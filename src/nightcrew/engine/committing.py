@@ -66,9 +66,9 @@ async def _commit(effect: MakeCommit, ctx: Ctx) -> EffectAnswer:
         if name in active:
             message = await _message(effect, ctx, ws, active[name], message)
     made = await off(landing.squash, repo, ws, ctx.run, effect.tip, tree, message, ctx.at)
-    if made.tree != effect.tree:
-        await off(lambda: put_branch(ws, verify(ws), made.commit))
-    return CommitMade(key=effect.key, commit=Commit(made.commit), tree=Tree(made.tree))
+    if tree != effect.tree:
+        await off(lambda: put_branch(ws, verify(ws), made))
+    return CommitMade(key=effect.key, commit=Commit(made), tree=Tree(tree))
 
 
 async def _message(effect: MakeCommit, ctx: Ctx, ws: Workspace, hook: Hook, message: str) -> str:

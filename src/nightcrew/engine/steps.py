@@ -78,16 +78,8 @@ def target_of(ctx: Ctx) -> Target:
 
 def prepare(effect: PrepareWorkspace, ctx: Ctx) -> EffectAnswer:
     """Lease the seat's slot and set it to its start; copy the local files that the settings name."""
-    verify, known = ctx.state().settings.verify, ctx.state().workspaces.get(effect.seat)
-    ws = workspace.lease(
-        ctx.tools.pool,
-        ctx.run,
-        effect.seat,
-        effect.start,
-        effect.branch or None,
-        known.slot if known else None,
-        verify.keep,
-    )
+    verify = ctx.state().settings.verify
+    ws = workspace.lease(ctx.tools.pool, ctx.run, effect.seat, effect.start, effect.branch or None, verify.keep)
     if verify.copy:
         workspace.copy_files(ctx.tools.pool, ws, verify.copy)
     tree = ws.tree if ws.head == effect.start else git(ws, "rev-parse", f"{effect.start}^{{tree}}")

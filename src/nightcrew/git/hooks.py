@@ -4,10 +4,10 @@ import os
 from pathlib import Path
 from typing import NamedTuple
 
-from nightcrew.git.collect import sound
 from nightcrew.git.repo import Repo
 from nightcrew.git.sealed import git
 from nightcrew.git.slots import Workspace, verify
+from nightcrew.git.workspace import sound
 
 HOOKS = ("pre-commit", "prepare-commit-msg", "commit-msg", "post-commit", "pre-push")
 
@@ -23,31 +23,19 @@ class Hook(NamedTuple):
 def hooks(repo: Repo, base: str) -> list[Hook]:
     """The active hooks, in the order git would run them; those in the tree are the ones of commit `base`."""
     configured = repo.setting("core.hookspath")
-    if not configured:
-        return _in_folder(repo.git_dir / "hooks")
-    path = Path(os.path.expanduser(configured)) if configured.startswith("~") else Path(configured)
-    if path.is_absolute() and repo.work_tree and path.is_relative_to(repo.work_tree):
+    path = Path(os.path.expanduser(configured)) if configured else repo.git_dir / "hooks"
+    if configured and repo.work_tree and path.is_relative_to(repo.work_tree):
         path = path.relative_to(repo.work_tree)
-    return _in_folder(path) if path.is_absolute() else _in_tree(repo, base, os.path.normpath(path))
-
-
-def _in_folder(folder: Path) -> list[Hook]:
-    """Hooks in a folder outside the tree."""
-    return [Hook(name, str(folder / name), in_tree=False) for name in HOOKS if os.access(folder / name, os.X_OK)]
-
-
-def _in_tree(repo: Repo, base: str, folder: str) -> list[Hook]:
-    """Executable hooks that a commit brings along."""
-    said = git(repo, "ls-tree", "-z", base, "--", *(f"{folder}/{name}" for name in HOOKS))
-    modes = {line.partition("\t")[2]: line.split(" ")[0] for line in said.split("\0") if line}
-    return [Hook(name, f"{folder}/{name}", in_tree=True) for name in HOOKS if modes.get(f"{folder}/{name}") == "100755"]
+    if path.is_absolute():
+        return [Hook(name, str(path / name), in_tree=False) for name in HOOKS if os.access(path / name, os.X_OK)]
+    paths = {name: os.path.normpath(path / name) for name in HOOKS}
+    said = git(repo, "ls-tree", "-z", base, "--", *paths.values())
+    active = [line.partition("\t")[2] for line in said.split("\0") if line.startswith("100755 ")]
+    return [Hook(name, path, in_tree=True) for name, path in paths.items() if path in active]
 
 
 def stage_for_hooks(repo: Repo, ws: Workspace, tip: str, tree: str) -> None:
-    """Leave a clean workspace with HEAD at `tip` (detached), index and files at `tree`, as a commit about to be made looks to a hook.
-
-    `GitError` when files that are not committed would be overwritten. Done twice it is done once.
-    """
+    """Leave a clean workspace with HEAD at `tip`, index and files at `tree`, as a hook sees a commit. GitError where unsaved files are in the way."""
     sound(repo, ws)
     git(ws, "read-tree", "-m", "-u", "HEAD", tree)
     git(ws, "update-ref", "--no-deref", "HEAD", tip)
@@ -59,5 +47,5 @@ def after_hooks(ws: Workspace) -> str:
     git(ws, "add", "-u")
     tree = git(ws, "write-tree")
     if record.branch:
-        git(ws, "symbolic-ref", "HEAD", f"refs/heads/{record.branch}")
+        git(ws, "symbolic-ref", "HEAD", record.head)
     return tree

@@ -1,17 +1,17 @@
-"""One slot: its folder, its record beside it, and its `.git` built from our template. Which seat gets which slot is `workspace`'s matter."""
+"""One slot: its folder, its record beside it, its `.git` built from our template, its submodules. Who gets which slot is `workspace`'s matter."""
 
 import hashlib
 import os
 import re
 import shutil
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
 import msgspec
 
-from nightcrew.git.repo import Repo, repo_id
-from nightcrew.git.sealed import NEUTRAL, Where, git
+from nightcrew.git.repo import Repo
+from nightcrew.git.sealed import NEUTRAL, Env, Place, Where, git
 
 MARKER = "nightcrew"
 """The file in a slot's `.git` that says whose it is, as a digest: no name of a run, seat or agent is in a workspace."""
@@ -23,9 +23,24 @@ KEPT_SETTINGS = re.compile(
 )
 """The person's settings that decide what files and trees look like; a workspace has these and no others of theirs."""
 
-FILES_OF_TEMPLATE = ("config", "info/exclude", "info/attributes", "objects/info/alternates", "shallow")
-STRANGERS = ("commondir", "config.worktree", "info/grafts", "info/sparse-checkout", "gitdir")
-"""What an agent could leave in `.git` to make git see something else; removed before each use."""
+OUR_SETTINGS = (
+    ("core.bare", "false"),
+    ("core.logallrefupdates", "true"),
+    ("core.hookspath", os.devnull),
+    ("core.fsmonitor", "false"),
+    ("user.name", NEUTRAL[0]),
+    ("user.email", NEUTRAL[1]),
+    ("commit.gpgsign", "false"),
+    ("tag.gpgsign", "false"),
+    ("gc.auto", "0"),
+    ("maintenance.auto", "false"),
+    ("submodule.recurse", "false"),
+)
+
+ALTERNATES = "objects/info/alternates"
+MISLEADING = ("commondir", "config.worktree", "gitdir", "shallow", ALTERNATES)
+MISLEADING_INFO = ("info/attributes", "info/grafts", "info/sparse-checkout")
+"""What an agent could leave in `.git` to make git see something else; removed before each use unless the template has it."""
 
 
 class Workspace(NamedTuple):
@@ -33,7 +48,7 @@ class Workspace(NamedTuple):
 
     slot: str
     path: Path
-    env: Mapping[str, str]
+    env: Env
     head: str = ""
     tree: str = ""
 
@@ -45,14 +60,11 @@ class Workspace(NamedTuple):
     @property
     def where(self) -> Where:
         """Its own folders, named: git never looks for another repository further up."""
-        return Where((f"--git-dir={self.git_dir}", f"--work-tree={self.path}"), self.path, self.env)
+        return (f"--git-dir={self.git_dir}", f"--work-tree={self.path}"), self.path, self.env
 
 
 class Record(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What we know about a slot, beside it and out of an agent's reach. No `run` = free.
-
-    `branch` is empty for a reader; `files` is the template of its `.git`; `ready` = everything was set up.
-    """
+    """What we know about a slot, beside it and out of an agent's reach: no `run` = free, no `branch` = a reader's, `ready` = all set up."""
 
     slot: str
     repo: str
@@ -69,6 +81,11 @@ class Record(msgspec.Struct, frozen=True, omit_defaults=True):
         """What the marker holds."""
         return hashlib.sha256(f"{self.repo}\0{self.run}\0{self.seat}".encode()).hexdigest()
 
+    @property
+    def head(self) -> str:
+        """The ref that HEAD names; for a reader HEAD itself."""
+        return f"refs/heads/{self.branch}" if self.branch else "HEAD"
+
 
 class WorkspaceLost(Exception):  # noqa: N818 - the fact of this name is an outcome, not an error of ours
     """A workspace is not what it was: `reason` is one line; `files` tells whether its folder still has the work in it."""
@@ -76,125 +93,72 @@ class WorkspaceLost(Exception):  # noqa: N818 - the fact of this name is an outc
     def __init__(self, slot: str, reason: str, *, files: bool = False) -> None:
         """Keep the slot and the reason."""
         super().__init__(f"workspace {slot}: {reason}")
-        self.slot = slot
-        self.reason = reason
-        self.files = files
-
-
-# ── records ───────────────────────────────────────────────────────────────────────────────────────────────────────
-
-
-def record_path(root: Path, slot: str) -> Path:
-    """Where a slot's record lies."""
-    return root / f"{slot}.json"
+        self.slot, self.reason, self.files = slot, reason, files
 
 
 def read_record(root: Path, slot: str) -> Record:
     """A slot's record. Raises WorkspaceLost when there is none that can be read."""
     try:
-        return msgspec.json.decode(record_path(root, slot).read_bytes(), type=Record)
+        return msgspec.json.decode((root / f"{slot}.json").read_bytes(), type=Record)
     except (OSError, msgspec.DecodeError) as error:
         raise WorkspaceLost(slot, "nothing is known about it any more") from error
 
 
 def write_record(root: Path, record: Record) -> None:
-    """Replace a slot's record, durably."""
-    path = record_path(root, record.slot)
-    write_durably(path, msgspec.json.encode(record))
-
-
-def write_durably(path: Path, data: bytes) -> None:
-    """Replace a file so that it is the old or the new one after a power cut."""
-    new = path.with_name(f".{path.name}.new")
+    """Replace a slot's record so that it is the old or the new one after a power cut."""
+    new = root / f".{record.slot}.json.new"
     with new.open("wb") as file:
-        file.write(data)
+        file.write(msgspec.json.encode(record))
         file.flush()
         os.fsync(file.fileno())
-    new.replace(path)
-
-
-# ── the template ──────────────────────────────────────────────────────────────────────────────────────────────────
-
-
-def is_shallow(repo: Repo) -> bool:
-    """Whether the person's repository lacks history; its objects are then copied, not borrowed (rulings 15)."""
-    return (repo.git_dir / "shallow").exists()
+    new.replace(root / f"{record.slot}.json")
 
 
 def template(repo: Repo, copies: tuple[str, ...] = ()) -> dict[str, str]:
-    """The files of a workspace's `.git` that are ours: text by name."""
-    files = {"config": _config(repo), "info/exclude": _excludes(repo, copies)}
-    attributes = repo.git_dir / "info/attributes"
-    if attributes.exists():
-        files["info/attributes"] = attributes.read_text(errors="surrogateescape")
-    if is_shallow(repo):
-        files["shallow"] = (repo.git_dir / "shallow").read_text()
-    else:
-        files["objects/info/alternates"] = f"{repo.git_dir}/objects\n"
-    return files
+    """The files of a workspace's `.git` that are ours: text by name. `copies` are paths to be ignored."""
+    ours = ["/.agent/", *("/" + re.sub(r"([\\*?\[!# ])", r"\\\1", path) for path in copies)]
+    excludes = [*_text(repo.git_dir / "info/exclude").splitlines(), *ours, ""]
+    files = {"config": _config(repo), "info/exclude": "\n".join(excludes)}
+    files |= {name: text for name in ("info/attributes", "shallow") if (text := _text(repo.git_dir / name))}
+    # A repository that lacks history has its objects copied, not borrowed (rulings 15).
+    return files if "shallow" in files else files | {ALTERNATES: f"{repo.git_dir}/objects\n"}
+
+
+def _text(path: Path) -> str:
+    return path.read_text(errors="surrogateescape") if path.is_file() else ""
 
 
 def _config(repo: Repo) -> str:
-    """Our settings, and those of the person that decide what files look like."""
-    name, mail = NEUTRAL
-    version = "1" if repo.setting("extensions.objectformat") else "0"
-    pairs = [
-        ("core.repositoryformatversion", version),
-        ("core.bare", "false"),
-        ("core.logallrefupdates", "true"),
-        ("core.hookspath", os.devnull),
-        ("core.fsmonitor", "false"),
-        ("user.name", name),
-        ("user.email", mail),
-        ("commit.gpgsign", "false"),
-        ("tag.gpgsign", "false"),
-        ("gc.auto", "0"),
-        ("maintenance.auto", "false"),
-        ("submodule.recurse", "false"),
-    ]
-    home = repo.operator_env.get("HOME", "")
+    pairs = [("core.repositoryformatversion", "1" if repo.setting("extensions.objectformat") else "0"), *OUR_SETTINGS]
     for key, values in sorted(repo.settings.items()):
         if KEPT_SETTINGS.fullmatch(key):
-            path = key.endswith("file") and home
-            pairs += [(key, re.sub(r"^~/", f"{home}/", value) if path else value) for value in values]
-    return "".join(config_lines(key, value) for key, value in pairs)
+            home = repo.env.get("HOME") if key.endswith("file") else None
+            pairs += [(key, re.sub(r"^~/", f"{home}/", value) if home else value) for value in values]
+    return "".join(_setting(*pair) for pair in pairs)
 
 
-def config_lines(key: str, value: str) -> str:
-    """One setting as git writes it in a file."""
+def _setting(key: str, value: str) -> str:
     section, _, name = key.rpartition(".")
     head, _, sub = section.partition(".")
-    quoted = value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
-    label = sub.replace("\\", "\\\\").replace('"', '\\"')
+    label, quoted = (text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n") for text in (sub, value))
     return f'[{head} "{label}"]\n\t{name} = "{quoted}"\n' if sub else f'[{head}]\n\t{name} = "{quoted}"\n'
 
 
-def _excludes(repo: Repo, copies: tuple[str, ...]) -> str:
-    """What is ignored besides the tree's own rules: the person's list, our folder, and what was copied in."""
-    theirs = repo.git_dir / "info/exclude"
-    text = theirs.read_text(errors="surrogateescape") if theirs.exists() else ""
-    ours = ["/.agent/", *("/" + re.sub(r"([\\*?\[!# ])", r"\\\1", path) for path in copies)]
-    return "\n".join([text.rstrip("\n"), *ours, ""]).lstrip("\n")
+def lay_out(git_dir: Path, files: Mapping[str, str]) -> None:
+    """Make a git folder of some files, with the folders that git wants to see."""
+    for name in ("objects/pack", "refs/heads", "refs/tags"):
+        (git_dir / name).mkdir(parents=True, exist_ok=True)
+    for name, text in files.items():
+        (git_dir / name).parent.mkdir(parents=True, exist_ok=True)
+        (git_dir / name).write_text(text, errors="surrogateescape")
 
 
 def build_git(git_dir: Path, record: Record) -> None:
-    """Make a slot's `.git` afresh: template, marker, one branch (or a detached HEAD) at `start`; an old index is kept.
-
-    Everything else of the old one goes: config, hooks, refs, reflogs, objects, state of a rebase. Rescue comes before.
-    """
+    """Make a slot's `.git` afresh: template, marker, one branch (or a detached HEAD) at `start`. Of the old one only the index is kept."""
     new = git_dir.parent.parent / f".{record.slot}.new"
-    shutil.rmtree(new, ignore_errors=True)
-    for folder in ("objects/info", "objects/pack", "refs/heads", "refs/tags", "info"):
-        (new / folder).mkdir(parents=True)
-    for name, text in record.files.items():
-        (new / name).write_text(text, errors="surrogateescape")
-    (new / MARKER).write_text(record.owner)
-    head = f"ref: refs/heads/{record.branch}" if record.branch else record.start
-    (new / "HEAD").write_text(head + "\n")
-    if record.branch:
-        branch = new / "refs/heads" / record.branch
-        branch.parent.mkdir(parents=True, exist_ok=True)
-        branch.write_text(record.start + "\n")
+    remove(new)
+    head = {"HEAD": f"ref: {record.head}\n"} if record.branch else {}
+    lay_out(new, {**record.files, MARKER: record.owner, **head, record.head: record.start + "\n"})
     index = git_dir / "index"
     if index.is_file() and not index.is_symlink():
         shutil.copy2(index, new / "index")
@@ -204,10 +168,9 @@ def build_git(git_dir: Path, record: Record) -> None:
 
 def give(repo: Repo, ws: Workspace, commit: str) -> None:
     """Have the workspace hold `commit` of the person's repository: borrowed it does already; of a shallow source the objects are copied."""
-    if (ws.git_dir / "objects/info/alternates").exists():
-        return
-    options = ("-q", "--no-tags", "--no-write-fetch-head", "--update-shallow", "--no-auto-gc")
-    git(ws, "fetch", *options, str(repo.git_dir), commit)
+    if not (ws.git_dir / ALTERNATES).exists():
+        options = ("-q", "--no-tags", "--no-write-fetch-head", "--update-shallow", "--no-auto-gc")
+        git(ws, "fetch", *options, str(repo.git_dir), commit)
 
 
 def remove(path: Path) -> None:
@@ -222,53 +185,67 @@ def remove(path: Path) -> None:
         shutil.rmtree(path)
 
 
-# ── is it still ours? ─────────────────────────────────────────────────────────────────────────────────────────────
-
-
-def lookup(root: Path, slot: str, env: Mapping[str, str]) -> Workspace:
+def lookup(root: Path, slot: str, env: Env) -> Workspace:
     """The workspace of a slot, by its name only; `verify` says whether it is sound."""
     return Workspace(slot, root / slot, env)
 
 
 def verify(ws: Workspace) -> Record:
-    """What we know of a workspace that is really ours, its `.git` put back to our template; before each use, with nobody at work in it.
-
-    A branch that was switched or moved is no loss: `collect` repairs it. Raises WorkspaceLost: the folder is gone, or its
-    `.git` is gone or not the one we made.
-    """
-    record = read_record(ws.path.parent, ws.slot)
+    """What we know of a workspace that is ours, its `.git` put back to our template. Raises WorkspaceLost: it or its `.git` is gone or not ours."""
+    record, git_dir = read_record(ws.path.parent, ws.slot), ws.git_dir
     if not ws.path.is_dir():
         raise WorkspaceLost(ws.slot, "its folder is gone")
-    if ws.git_dir.is_symlink() or not ws.git_dir.is_dir():
+    if git_dir.is_symlink() or not git_dir.is_dir():
         raise WorkspaceLost(ws.slot, "its .git folder is gone", files=True)
-    try:
-        marker = (ws.git_dir / MARKER).read_text()
-    except OSError:
-        marker = ""
-    if marker != record.owner or not (ws.git_dir / "HEAD").exists() or not (ws.git_dir / "objects").is_dir():
+    marker = git_dir / MARKER
+    ours = marker.is_file() and marker.read_text(errors="replace") == record.owner
+    if not ours or not (git_dir / "HEAD").exists() or not (git_dir / "objects").is_dir():
         raise WorkspaceLost(ws.slot, "its .git folder was replaced", files=True)
-    _restore(ws.git_dir, record)
+    misleading = [git_dir / name for name in (*MISLEADING, *MISLEADING_INFO) if name not in record.files]
+    wrong = {name: text for name, text in record.files.items() if _text(git_dir / name) != text}
+    locks = (*git_dir.glob("*.lock"), *(git_dir / "refs").rglob("*.lock"))
+    for path in (*misleading, *locks, *map(git_dir.joinpath, wrong)):
+        remove(path)
+    lay_out(git_dir, wrong)
     return record
 
 
-def _restore(git_dir: Path, record: Record) -> None:
-    """Put the template's files back and take strangers and stale locks away: nobody is at work here."""
-    for name in FILES_OF_TEMPLATE:
-        path = git_dir / name
-        wanted = record.files.get(name)
-        found = path.read_text(errors="surrogateescape") if path.is_file() else None
-        if wanted is None:
-            path.unlink(missing_ok=True)
-        elif found != wanted:
-            path.parent.mkdir(exist_ok=True)
-            path.unlink(missing_ok=True)
-            path.write_text(wanted, errors="surrogateescape")
-    for name in STRANGERS:
-        remove(git_dir / name)
-    for lock in (*git_dir.glob("*.lock"), *(git_dir / "refs").rglob("*.lock")):
-        lock.unlink(missing_ok=True)
+def fill_submodules(repo: Repo, ws: Workspace) -> None:
+    """Check out the submodules of a workspace, at any depth, at the commits its tree names."""
+    ours = {"config": (ws.git_dir / "config").read_text(errors="surrogateescape")}
+    for source, inner, commit in _walk(repo.git_dir / "modules", ws):
+        there = Repo(source, None, ws.env)
+        if git(there, "rev-parse", "--verify", "-q", f"{commit}^{{commit}}", ok=(0, 1, 128)) == commit:
+            borrowed = {ALTERNATES: f"{source}/objects\n", "HEAD": commit + "\n"}
+            if (source / "shallow").exists():
+                borrowed["shallow"] = (source / "shallow").read_text()
+            remove(inner.path)
+            lay_out(inner.git_dir, ours | borrowed)
+            git(inner, "reset", "--hard", "-q", commit)
 
 
-def owner_record(repo: Repo, slot: str) -> Record:
-    """The record of a slot that nobody has."""
-    return Record(slot, repo_id(repo))
+def filled_submodules(repo: Repo, ws: Workspace) -> Iterator[tuple[Repo, Workspace]]:
+    """The submodules that were filled, each with the person's own copy it borrows from."""
+    for source, inner, _ in _walk(repo.git_dir / "modules", ws):
+        if (inner.git_dir / "HEAD").is_file():
+            yield Repo(source, None, repo.env), inner
+
+
+def _walk(sources: Path, here: Workspace) -> Iterator[tuple[Path, Workspace, str]]:
+    # Of each level: the person's copy, ours, and the commit that is wanted; what fills ours has done so when the next is asked for.
+    if sources.is_dir() and (here.path / ".gitmodules").is_file():
+        for name, path, commit in submodules(here):
+            source, inner = sources / name, here._replace(path=here.path / path)
+            if ".." not in Path(name).parts and (source / "objects").is_dir():
+                yield source, inner, commit
+                yield from _walk(source / "modules", inner)
+
+
+def submodules(here: Place) -> list[tuple[str, str, str]]:
+    """Name, path and commit of the submodules that both the tree and `.gitmodules` know."""
+    staged = git(here, "ls-files", "-s", "-z").split("\0")
+    commits = {line.partition("\t")[2]: line.split(" ")[1] for line in staged if line.startswith("160000")}
+    said = git(here, "config", "-z", "-f", ".gitmodules", "--get-regexp", r"^submodule\..*\.path$", ok=(0, 1))
+    paths = (item.partition("\n") for item in said.split("\0") if item)
+    known = [(re.sub(r"^submodule\.(.*)\.path$", r"\1", key), path) for key, _, path in paths]
+    return [(name, path, commits[path]) for name, path in known if path in commits]

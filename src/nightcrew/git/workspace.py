@@ -2,56 +2,23 @@
 
 import fcntl
 import hashlib
-import os
 import shutil
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from itertools import count
 from pathlib import Path
 from typing import NamedTuple
 
-import msgspec
+from msgspec.structs import replace
 
 from nightcrew.errors import UserError
-from nightcrew.git import snapshot, submodules
-from nightcrew.git.repo import Repo, pin, repo_id
-from nightcrew.git.sealed import GitError, git
-from nightcrew.git.slots import (
-    Record,
-    Workspace,
-    WorkspaceLost,
-    build_git,
-    give,
-    lookup,
-    owner_record,
-    read_record,
-    record_path,
-    remove,
-    template,
-    verify,
-    write_durably,
-    write_record,
-)
+from nightcrew.git import slots, snapshot
+from nightcrew.git.repo import Repo, pin, ref, repo_id
+from nightcrew.git.sealed import git, run
+from nightcrew.git.slots import Record, Workspace, WorkspaceLost
 from nightcrew.git.snapshot import Rescued
 
-__all__ = [
-    "Pool",
-    "Record",
-    "Workspace",
-    "WorkspaceLost",
-    "copy_files",
-    "drop",
-    "lease",
-    "leased",
-    "locked",
-    "lookup",
-    "mend",
-    "release",
-    "reset",
-    "verify",
-]
-
-SPACE_FLOOR = 64 * 1024 * 1024
-"""No workspace is made when fewer bytes than this are free."""
+SPACE_FLOOR = 64 * 1024 * 1024  # no workspace is made when fewer bytes than this are free
 
 
 class Pool(NamedTuple):
@@ -70,226 +37,151 @@ def locked(path: Path) -> Iterator[None]:
         yield
 
 
-# ── leasing ───────────────────────────────────────────────────────────────────────────────────────────────────────
-
-
 def lease(
-    pool: Pool,
-    run: str,
-    seat: str,
-    start: str,
-    branch: str | None = None,
-    owned: str | None = None,
-    keep: Sequence[str] = (),
+    pool: Pool, run_id: str, seat: str, start: str, branch: str | None = None, keep: Sequence[str] = ()
 ) -> Workspace:
-    """The workspace of a seat: found again as it was left, else a free slot made clean, else a new one; it stands at `start`.
-
-    `branch` None = a reader's, detached at `start`, moved when `start` is another. `owned` is the slot the caller believes is
-    the seat's (the answer tells another one if it is gone). `keep` are globs of ignored files that survive a change of
-    seat. The same call again gives the same workspace. Raises UserError when the disk is full.
-    """
+    """The workspace of a seat at `start`: as it was left, else a free slot made clean, else a new one. Raises UserError when the disk is full."""
+    # No branch: a reader's, detached, moved when `start` is another. What `keep` names survives a change of seat though ignored.
     with locked(pool.root / "lock"):
-        record = _choose(pool, run, seat, start, branch or "", owned or "")
-    ws = lookup(pool.root, record.slot, pool.repo.operator_env)
-    used, changed_hands = ws.path.exists(), not record.ready
-    if record.ready:
-        try:
-            return _found_again(ws, verify(ws), start, branch)
-        except WorkspaceLost as lost:
-            if lost.files:
-                mend(pool.repo, ws)
-        if ws.path.exists():
-            snapshot.rescue(pool.repo, ws, run)
-    _prepare(pool, msgspec.structs.replace(record, start=start, branch=branch or ""))
-    if used:
-        ignored_too = ("-x", *(word for glob in keep for word in ("-e", glob))) if changed_hands else ()
-        git(ws, "clean", "-ffdq", *ignored_too)
-    return _furnish(pool, ws)
+        record = _choose(pool, Record("", repo_id(pool.repo), run_id, seat, branch or "", start))
+    record = replace(record, start=start, branch=branch or "")
+    if not record.ready:
+        return _set_up(pool, record, "-x", *(word for glob in keep for word in ("-e", glob)))
+    ws = slots.lookup(pool.root, record.slot, pool.repo.env)
+    with suppress(WorkspaceLost):
+        if found := _as_left(ws, record):
+            return found
+    _rescue_if_any(pool, ws)
+    return _set_up(pool, record)
 
 
-def _choose(pool: Pool, run: str, seat: str, start: str, branch: str, owned: str) -> Record:
-    """The seat's own slot, a free one, or a new one, written down as the seat's; under the pool's lock."""
+def _choose(pool: Pool, wanted: Record) -> Record:
+    # The seat's own slot, a free one, or a new one, written down as the seat's; under the pool's lock. Names say nothing.
     records = _records(pool.root)
-    own = [record for record in records if (record.run, record.seat) == (run, seat)]
-    own.sort(key=lambda record: record.slot != owned)
+    own = [record for record in records if (record.run, record.seat) == (wanted.run, wanted.seat)]
     if own:
         return own[0]
-    free = [record for record in records if not record.run and (pool.root / record.slot).is_dir()]
-    slot = free[0].slot if free else _new_slot(pool)
-    record = Record(slot, repo_id(pool.repo), run, seat, branch, start)
-    write_record(pool.root, record)
+    names = (hashlib.sha256(f"{wanted.repo}/{n}".encode()).hexdigest()[:10] for n in count())
+    new = (name for name in names if not any(pool.root.glob(f"{name}*")))
+    record = replace(wanted, slot=next((record.slot for record in records if not record.run), "") or next(new))
+    slots.write_record(pool.root, record)
     return record
 
 
 def _records(root: Path) -> list[Record]:
-    """All records that can be read, in the order of their slots' names."""
     found = []
     for path in sorted(root.glob("[!.]*.json")):
-        try:
-            found.append(read_record(root, path.stem))
-        except WorkspaceLost:
-            continue
+        with suppress(WorkspaceLost):
+            found.append(slots.read_record(root, path.stem))
     return found
 
 
-def _new_slot(pool: Pool) -> str:
-    """A name no slot of this pool ever had, that says nothing."""
-    path = pool.root / "counter"
-    count = int(path.read_text()) + 1 if path.exists() else 1
-    write_durably(path, str(count).encode())
-    return hashlib.sha256(f"{repo_id(pool.repo)}/{count}".encode()).hexdigest()[:10]
-
-
-def _found_again(ws: Workspace, record: Record, start: str, branch: str | None) -> Workspace:
-    """A sound workspace as its seat left it; a reader's is good only at `start` itself."""
+def _as_left(ws: Workspace, wanted: Record) -> Workspace | None:
+    record = slots.verify(ws)
+    known = git(ws, "rev-parse", "--verify", "-q", f"{wanted.start}^{{commit}}", ok=(0, 1))
+    # No head: a branch that the agent began, without a commit; its work too.
     head, _, tree = git(ws, "log", "-1", "--format=%H %T", "HEAD", "--", ok=(0, 128)).partition(" ")
-    if (branch or "") != record.branch:
-        raise WorkspaceLost(ws.slot, "it belongs to another branch of its seat")
-    if branch is None and head != start:
-        raise WorkspaceLost(ws.slot, "its reader looks at another commit now")
-    if git(ws, "rev-parse", "--verify", "-q", f"{start}^{{commit}}", ok=(0, 1)) != start:
-        raise WorkspaceLost(ws.slot, "it lacks the commit it started from")
-    return ws._replace(head=head, tree=tree)
+    fits = record.branch == wanted.branch and known == wanted.start and (wanted.branch or head == wanted.start)
+    return ws._replace(head=head, tree=tree) if fits else None
 
 
-def _prepare(pool: Pool, record: Record) -> None:
-    """Set a slot up at its record's start: `.git` from the template, the files that are tracked, nothing untracked but what is ignored."""
-    repo, ws = pool.repo, lookup(pool.root, record.slot, pool.repo.operator_env)
+def _set_up(pool: Pool, record: Record, *cleaning: str) -> Workspace:
+    # A slot at its record's start: `.git` from the template, the files that are tracked, no others but what `cleaning` spares.
+    repo, ws = pool.repo, slots.lookup(pool.root, record.slot, pool.repo.env)
     if shutil.disk_usage(pool.root).free < SPACE_FLOOR:
         raise UserError(f"the disk of {pool.root} is full", "make room, then resume")
-    record = msgspec.structs.replace(record, ready=False, files=template(repo, record.copies))
-    write_record(pool.root, record)
-    pin(repo, record.run, f"pins/{record.start[:12]}", record.start)
+    record = replace(record, ready=False, files=slots.template(repo, record.copies))
+    slots.write_record(pool.root, record)
+    tree = _pinned(repo, record)
+    used = ws.path.exists()
     ws.path.mkdir(exist_ok=True)
-    build_git(ws.git_dir, record)
-    if _has_hidden_entries(ws):
-        (ws.git_dir / "index").unlink()
-    give(repo, ws, record.start)
+    slots.build_git(ws.git_dir, record)
+    index = ws.git_dir / "index"
+    if index.exists() and _hides(ws):
+        index.unlink()
+    slots.give(repo, ws, record.start)
     git(ws, "reset", "--hard", "-q", record.start)
+    if used:
+        git(ws, "clean", "-ffdq", *cleaning)
+    slots.fill_submodules(repo, ws)
+    slots.write_record(pool.root, replace(record, ready=True))
+    return ws._replace(head=record.start, tree=tree)
 
 
-def _furnish(pool: Pool, ws: Workspace) -> Workspace:
-    """The last of a set-up: submodules, and the record that says all is ready."""
-    submodules.fill(pool.repo, ws)
-    record = read_record(pool.root, ws.slot)
-    write_record(pool.root, msgspec.structs.replace(record, ready=True))
-    return ws._replace(head=record.start, tree=git(ws, "rev-parse", f"{record.start}^{{tree}}"))
+def _pinned(repo: Repo, record: Record) -> str:
+    # The start's tree; the start is reachable from a ref of the run before anything borrows it.
+    known = ("for-each-ref", "--count=1", "--format=%(tree)", f"--points-at={record.start}", ref(record.run, ""))
+    tree = git(repo, *known)
+    if not tree:
+        pin(repo, record.run, f"pins/{record.start[:12]}", record.start)
+    return tree or git(repo, "rev-parse", f"{record.start}^{{tree}}")
 
 
-def _has_hidden_entries(ws: Workspace) -> bool:
-    """Whether an agent told the index to look away from a file (or broke the index): a reset would then leave its version there."""
-    if not (ws.git_dir / "index").exists():
-        return False
+def _hides(ws: Workspace) -> bool:
+    # An agent told the index to look away from a file (or broke the index): a reset would leave its version there.
+    said = run(ws, "ls-files", "-v", "-z", ok=(0, 128))
+    return said.code != 0 or any(line[:1] != b"H" for line in said.out.split(b"\0") if line)
+
+
+def sound(repo: Repo, ws: Workspace) -> Record:
+    """The record of a workspace; if its `.git` is gone or not ours it gets a new one. Raises WorkspaceLost when its folder is gone."""
     try:
-        said = git(ws, "ls-files", "-v", "-z")
-    except GitError:
-        return True
-    return any(line[:1] != "H" for line in said.split("\0") if line)
-
-
-# ── while it is leased ────────────────────────────────────────────────────────────────────────────────────────────
-
-
-def mend(repo: Repo, ws: Workspace) -> Record:
-    """A sound `.git` around files that lost theirs: the branch is at the start again, the files are unsaved work, nothing is lost.
-
-    What an agent put in place of our `.git` is kept in rescue refs, as far as git can read it.
-    """
-    record = read_record(ws.path.parent, ws.slot)
-    strange = ws.path.parent / f".{ws.slot}.strange"
-    if ws.git_dir.is_dir() and not ws.git_dir.is_symlink():
-        remove(strange)
-        ws.git_dir.rename(strange)
-        snapshot.bring_strangers(repo, strange, record.run)
-    build_git(ws.git_dir, record)
-    remove(strange)
-    give(repo, ws, record.start)
-    # The index says what the start held, so that only what differs is a change.
+        return slots.verify(ws)
+    except WorkspaceLost as lost:
+        if not lost.files:
+            raise
+    record = slots.read_record(ws.path.parent, ws.slot)
+    snapshot.swallow(repo, ws.git_dir, record.run)
+    slots.build_git(ws.git_dir, record)
+    slots.give(repo, ws, record.start)
+    # Its branch is at the start again; the index says what that held, so that only what differs is unsaved work.
     git(ws, "read-tree", record.start)
     return record
 
 
 def reset(pool: Pool, ws: Workspace, start: str) -> tuple[Workspace, Rescued | None]:
     """Set a leased workspace back to `start` on its own branch, after a rescue; ignored files stay (rulings 20)."""
-    record = _sound(pool, ws)
+    record = sound(pool.repo, ws)
     saved = snapshot.rescue(pool.repo, ws, record.run)
-    _prepare(pool, msgspec.structs.replace(record, start=start))
-    git(ws, "clean", "-ffdq")
-    return _furnish(pool, ws), saved
-
-
-def _sound(pool: Pool, ws: Workspace) -> Record:
-    """The record of a workspace, mended if only its `.git` is gone."""
-    try:
-        return verify(ws)
-    except WorkspaceLost as lost:
-        if not lost.files:
-            raise
-        return mend(pool.repo, ws)
+    return _set_up(pool, replace(record, start=start)), saved
 
 
 def copy_files(pool: Pool, ws: Workspace, patterns: Iterable[str]) -> tuple[str, ...]:
-    """Copy files that `patterns` name in the person's checkout (`.env`) into a workspace, where they are ignored and never committed.
-
-    Links are followed; what is not a file, lies outside or in `.git` is left out. Returns the paths copied.
-    """
+    """Copy files that `patterns` name in the person's checkout (`.env`) to a workspace, ignored there and never committed; their paths."""
     source = pool.repo.work_tree
     if source is None:
         return ()
-    found = {path for pattern in patterns for path in source.glob(pattern) if path.is_file()}
-    names = sorted(str(path.relative_to(source)) for path in found if ".git" not in path.relative_to(source).parts)
-    record = verify(ws)
+    found = {path.relative_to(source) for pattern in patterns for path in source.glob(pattern) if path.is_file()}
+    names = sorted(str(path) for path in found if ".git" not in path.parts)
+    record = slots.verify(ws)
     copies = tuple(dict.fromkeys([*record.copies, *names]))
-    record = msgspec.structs.replace(record, copies=copies, files=template(pool.repo, copies))
-    write_record(pool.root, record)
-    verify(ws)
+    slots.write_record(pool.root, replace(record, copies=copies, files=slots.template(pool.repo, copies)))
+    slots.verify(ws)
     for name in names:
-        place = ws.path / name
-        place.parent.mkdir(parents=True, exist_ok=True)
-        shutil.copy(source / name, place)
+        (ws.path / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(source / name, ws.path / name)
     return tuple(names)
 
 
-# ── giving back ───────────────────────────────────────────────────────────────────────────────────────────────────
-
-
-def leased(pool: Pool, run: str) -> tuple[Workspace, ...]:
+def leased(pool: Pool, run_id: str) -> tuple[Workspace, ...]:
     """Every workspace that a run holds."""
-    env = pool.repo.operator_env
-    return tuple(lookup(pool.root, record.slot, env) for record in _records(pool.root) if record.run == run)
+    mine = (record.slot for record in _records(pool.root) if record.run == run_id)
+    return tuple(slots.lookup(pool.root, slot, pool.repo.env) for slot in mine)
 
 
 def release(pool: Pool, ws: Workspace) -> Rescued | None:
-    """Give a slot back to the pool; unsaved work is rescued first. A workspace whose folder is gone is forgotten."""
+    """Give a slot back to the pool; unsaved work is rescued first."""
     saved = _rescue_if_any(pool, ws)
     with locked(pool.root / "lock"):
-        if ws.path.is_dir():
-            write_record(pool.root, owner_record(pool.repo, ws.slot))
-        else:
-            record_path(pool.root, ws.slot).unlink(missing_ok=True)
-    return saved
-
-
-def drop(pool: Pool, ws: Workspace) -> Rescued | None:
-    """Remove a workspace from the disk; unsaved work is rescued first."""
-    saved = _rescue_if_any(pool, ws)
-    with locked(pool.root / "lock"):
-        record_path(pool.root, ws.slot).unlink(missing_ok=True)
-        if ws.path.exists():
-            trash = pool.root / f".{ws.slot}.trash"
-            remove(trash)
-            os.replace(ws.path, trash)
-    remove(pool.root / f".{ws.slot}.trash")
+        slots.write_record(pool.root, Record(ws.slot, repo_id(pool.repo)))
     return saved
 
 
 def _rescue_if_any(pool: Pool, ws: Workspace) -> Rescued | None:
-    """Rescue what a leased, prepared workspace has; a free, half-made or vanished one has nothing."""
-    try:
-        record = read_record(pool.root, ws.slot)
-        if not record.run or not record.ready:
-            return None
-        _sound(pool, ws)
-    except WorkspaceLost:
-        return None
-    return snapshot.rescue(pool.repo, ws, record.run)
+    # A free, half-made or vanished one has nothing.
+    with suppress(WorkspaceLost):
+        record = slots.read_record(pool.root, ws.slot)
+        if record.run and record.ready:
+            sound(pool.repo, ws)
+            return snapshot.rescue(pool.repo, ws, record.run)
+    return None

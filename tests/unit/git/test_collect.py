@@ -5,10 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from nightcrew.git import landing, workspace
 from nightcrew.git import repo as repos
-from nightcrew.git.landing import Collected
-from nightcrew.git.workspace import Pool, Workspace, WorkspaceLost
+from nightcrew.git import workspace
+from nightcrew.git.collect import Collected, collect
+from nightcrew.git.slots import Workspace, WorkspaceLost
+from nightcrew.git.workspace import Pool
 from support.repos import ODD_NAMES, commit, environment, forget, git, make_repo, refs, shown, write
 
 RUN = "20260101-000000-a1b2"
@@ -36,7 +37,7 @@ def ws(source: Path, pool: Pool) -> Workspace:
 
 def collected(pool: Pool, ws: Workspace) -> Collected:
     """One turn's collection."""
-    return landing.collect(pool.repo, ws, RUN, "A", ws.head, "turn 1\n", AT)
+    return collect(pool.repo, ws, RUN, "A", ws.head, "turn 1\n", AT)
 
 
 def sound(source: Path, ws: Workspace, found: Collected) -> None:
@@ -54,7 +55,7 @@ def test_no_change_is_empty(source: Path, pool: Pool, ws: Workspace) -> None:
     """A turn that changed nothing is empty, by trees."""
     found = collected(pool, ws)
     sound(source, ws, found)
-    assert found.empty
+    assert found.tree == found.start_tree
     assert (found.head, found.commits, found.files, found.patch) == (ws.head, 0, 0, b"")
 
 
@@ -63,7 +64,7 @@ def test_a_change_undone_is_empty(pool: Pool, ws: Workspace) -> None:
     commit(ws.path, {"note.txt": "x\n"})
     commit(ws.path, {"note.txt": "one\ntwo\nthree\n"})
     found = collected(pool, ws)
-    assert (found.empty, found.commits, found.files) == (True, 2, 0)
+    assert (found.tree, found.commits, found.files) == (found.start_tree, 2, 0)
 
 
 def test_unsaved_files_become_one_neutral_commit(source: Path, pool: Pool, ws: Workspace) -> None:
@@ -82,6 +83,18 @@ def test_unsaved_files_become_one_neutral_commit(source: Path, pool: Pool, ws: W
     assert b"naive" not in found.patch
     said = git(source, "log", "-1", "--format=%an <%ae> %at %cn <%ce> %ct %s", found.head)
     assert said == f"nightcrew <nightcrew@localhost> {int(AT)} nightcrew <nightcrew@localhost> {int(AT)} turn 1"
+
+
+def test_all_kinds_of_changes_are_counted_once(pool: Pool, ws: Workspace) -> None:
+    """A renamed file counts under its new name, one whose mode changed and a binary one without lines; commits of the agent count."""
+    git(ws.path, "mv", "note.txt", "moved to.txt")
+    (ws.path / "code.py").chmod(0o755)
+    commit(ws.path, {"moved to.txt": "one\ntwo\nthree\nfour\n"}, "agent's own")
+    write(ws.path, {"bin": b"\0\1"})
+    found = collected(pool, ws)
+    assert (found.commits, found.files, found.insertions, found.deletions) == (2, 3, 1, 0)
+    assert b"rename to moved to.txt" in found.patch
+    assert b"new mode 100755" in found.patch
 
 
 def test_collected_again_it_is_the_same(pool: Pool, ws: Workspace) -> None:

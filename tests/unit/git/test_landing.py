@@ -8,11 +8,15 @@ from pathlib import Path
 import pytest
 
 from nightcrew.errors import UserError
-from nightcrew.git import landing, workspace
+from nightcrew.git import hooks, landing, workspace
 from nightcrew.git import repo as repos
-from nightcrew.git.landing import Hook, Made
-from nightcrew.git.repo import GitError, Repo, Target
-from nightcrew.git.workspace import Pool, Workspace
+from nightcrew.git.collect import collect
+from nightcrew.git.hooks import Hook
+from nightcrew.git.repo import Repo, Target
+from nightcrew.git.sealed import GitError
+from nightcrew.git.slots import Workspace
+from nightcrew.git.sync import sync
+from nightcrew.git.workspace import Pool
 from support.repos import (
     add_hook,
     bare_remote,
@@ -65,11 +69,11 @@ def ws(source: Path, pool: Pool) -> Workspace:
     """A workspace with collected work."""
     made = workspace.lease(pool, RUN, "dev", git(source, "rev-parse", "HEAD"), BRANCH)
     write(made.path, {"note.txt": "result\n"})
-    landing.collect(pool.repo, made, RUN, "A", made.head, "the work\n", AT)
+    collect(pool.repo, made, RUN, "A", made.head, "the work\n", AT)
     return made
 
 
-def final(repo: Repo, ws: Workspace, at: float = AT) -> Made:
+def final(repo: Repo, ws: Workspace, at: float = AT) -> str:
     """The commit that lands."""
     tree = git(ws.path, "rev-parse", "HEAD^{tree}")
     return landing.squash(repo, ws, RUN, ws.head, tree, "Do the task\n\nBecause.", at)
@@ -81,11 +85,11 @@ def final(repo: Repo, ws: Workspace, at: float = AT) -> Made:
 def test_the_commit_is_the_operators_with_exactly_the_tree(source: Path, repo: Repo, ws: Workspace) -> None:
     """One commit on the tip, the tested tree, the operator's name, our date; the same call gives the same commit, and gc cannot take it."""
     made = final(repo, ws)
-    said = git(source, "log", "-1", "--format=%P %T %an <%ae> %at %ct|%B", made.commit)
+    said = git(source, "log", "-1", "--format=%P %T %an <%ae> %at %ct|%B", made)
     tree = git(ws.path, "rev-parse", "HEAD^{tree}")
     assert said == f"{ws.head} {tree} Tester <tester@localhost> {int(AT)} {int(AT)}|Do the task\n\nBecause."
     assert final(repo, ws) == made
-    assert refs(source)[f"refs/nightcrew/{RUN}/final"] == made.commit
+    assert refs(source)[f"refs/nightcrew/{RUN}/final"] == made
 
 
 def test_a_tree_that_only_the_workspace_has_is_brought_over(source: Path, repo: Repo, ws: Workspace) -> None:
@@ -93,7 +97,7 @@ def test_a_tree_that_only_the_workspace_has_is_brought_over(source: Path, repo: 
     write(ws.path, {"note.txt": "formatted\n"})
     git(ws.path, "add", "-A")
     made = landing.squash(repo, ws, RUN, ws.head, git(ws.path, "write-tree"), "m", AT)
-    assert shown(source, made.commit, "note.txt") == "formatted\n"
+    assert shown(source, made, "note.txt") == "formatted\n"
 
 
 def test_a_commit_is_signed_when_the_operator_signs(source: Path, ws: Workspace, tmp_path: Path) -> None:
@@ -104,7 +108,7 @@ def test_a_commit_is_signed_when_the_operator_signs(source: Path, ws: Workspace,
     git(source, "config", "commit.gpgsign", "true")
     git(source, "config", "gpg.program", str(signer))
     made = final(repos.open_repo(source, environment()), ws)
-    assert "SIGNED-BY-TEST" in git(source, "cat-file", "commit", made.commit)
+    assert "SIGNED-BY-TEST" in git(source, "cat-file", "commit", made)
     write(tmp_path, {"signer": '#!/bin/sh\necho "no secret key" >&2\nexit 2\n'})
     with pytest.raises(GitError) as error:
         final(repos.open_repo(source, environment()), ws)
@@ -124,13 +128,13 @@ def test_without_an_identity_a_person_is_asked(source: Path, ws: Workspace, tmp_
 def test_a_finished_branch_is_left(source: Path, repo: Repo, ws: Workspace) -> None:
     """Mode `branch` makes the branch and touches nothing else; repeated it is done; later work of the same run moves it."""
     before = state(source)
-    made = final(repo, ws).commit
+    made = final(repo, ws)
     for _ in range(2):
         assert landing.land_branch(repo, RUN, BRANCH, made) == ("landed", made, "")
     assert refs(source, "refs/heads")[f"refs/heads/{BRANCH}"] == made
     ours, *rest = state(source)
     assert (ours.pop(f"refs/heads/{BRANCH}"), (ours, *rest)) == (made, before)
-    later = final(repo, ws, AT + 1).commit
+    later = final(repo, ws, AT + 1)
     assert landing.land_branch(repo, RUN, BRANCH, later).state == "landed"
     assert refs(source, "refs/heads")[f"refs/heads/{BRANCH}"] == later
 
@@ -138,7 +142,7 @@ def test_a_finished_branch_is_left(source: Path, repo: Repo, ws: Workspace) -> N
 @pytest.mark.parametrize("case", ["not ours", "moved by a person", "checked out", "name taken"])
 def test_a_branch_that_is_somebodys_is_left_alone(source: Path, repo: Repo, ws: Workspace, case: str) -> None:
     """A branch we did not make, that a person moved, stands on, or whose name cannot be, is not touched (T115)."""
-    made, later = final(repo, ws).commit, final(repo, ws, AT + 1).commit
+    made, later = final(repo, ws), final(repo, ws, AT + 1)
     match case:
         case "not ours":
             git(source, "branch", BRANCH, "main")
@@ -163,7 +167,7 @@ def test_a_target_nobody_stands_on_moves(source: Path, repo: Repo, ws: Workspace
     """A dirty checkout on another branch is untouched while the target moves (the first story of the project)."""
     git(source, "checkout", "-q", "-b", "elsewhere")
     write(source, {"code.py": "dirty\n", "junk.txt": "junk\n"})
-    made = final(repo, ws).commit
+    made = final(repo, ws)
     _, *before = state(source)
     for _ in range(2):
         assert landing.land_local(repo, "main", ws.head, made) == ("landed", made, "")
@@ -175,7 +179,7 @@ def test_a_target_nobody_stands_on_moves(source: Path, repo: Repo, ws: Workspace
 def test_a_detached_checkout_is_untouched(source: Path, repo: Repo, ws: Workspace) -> None:
     """Standing detached on the target's commit is not standing on the target."""
     git(source, "checkout", "-q", "--detach")
-    assert landing.land_local(repo, "main", ws.head, final(repo, ws).commit).state == "landed"
+    assert landing.land_local(repo, "main", ws.head, final(repo, ws)).state == "landed"
     assert (git(source, "rev-parse", "HEAD"), git(source, "status", "--porcelain")) == (ws.head, "")
 
 
@@ -184,7 +188,7 @@ def test_a_clean_checkout_of_the_target_moves_along(source: Path, repo: Repo, ws
     add_hook(source, "post-merge", "touch ran")
     add_hook(source, "post-checkout", "touch ran")
     write(source, {"junk.txt": "junk\n"})
-    made = final(repo, ws).commit
+    made = final(repo, ws)
     for _ in range(2):
         assert landing.land_local(repo, "main", ws.head, made) == ("landed", made, "")
     assert (source / "note.txt").read_text() == "result\n"
@@ -198,8 +202,8 @@ def test_a_clean_checkout_of_the_target_moves_along(source: Path, repo: Repo, ws
 def test_a_dirty_checkout_of_the_target_stays(source: Path, repo: Repo, ws: Workspace, how: str) -> None:
     """With anything unsaved on the target nothing moves, and one line says why (rulings 22)."""
     write(ws.path, {"new.txt": "new\n"})
-    landing.collect(repo, ws, RUN, "A", ws.head, "more\n", AT)
-    made, place = final(repo, ws).commit, source
+    collect(repo, ws, RUN, "A", ws.head, "more\n", AT)
+    made, place = final(repo, ws), source
     match how:
         case "changed":
             write(source, {"note.txt": "mine\n"})
@@ -229,7 +233,7 @@ def test_a_dirty_checkout_of_the_target_stays(source: Path, repo: Repo, ws: Work
 
 def test_a_target_that_moved_is_told(source: Path, repo: Repo, ws: Workspace) -> None:
     """Law 7: what was tested on another tip does not land; the new tip is told."""
-    made = final(repo, ws).commit
+    made = final(repo, ws)
     moved = commit(source, {"other.txt": "other\n"})
     tried = landing.land_local(repo, "main", ws.head, made)
     assert (tried.state, tried.tip) == ("moved", moved)
@@ -238,7 +242,7 @@ def test_a_target_that_moved_is_told(source: Path, repo: Repo, ws: Workspace) ->
 
 def test_landed_and_moved_on_is_landed(source: Path, repo: Repo, ws: Workspace) -> None:
     """Asked again after somebody committed on top, it is landed all the same."""
-    made = final(repo, ws).commit
+    made = final(repo, ws)
     landing.land_local(repo, "main", ws.head, made)
     on_top = commit(source, {"other.txt": "other\n"})
     assert landing.land_local(repo, "main", ws.head, made) == ("landed", on_top, "")
@@ -250,7 +254,7 @@ def test_landed_and_moved_on_is_landed(source: Path, repo: Repo, ws: Workspace) 
 def test_a_push_moves_the_remote_and_nothing_here(source: Path, remote: Path, repo: Repo, ws: Workspace) -> None:
     """Pushed once, pushed again, or found under somebody's later commit: landed; the local branch and checkout stay."""
     add_hook(source, "pre-push", "touch ran; exit 1")
-    made = final(repo, ws).commit
+    made = final(repo, ws)
     before = git(source, "rev-parse", "main"), git(source, "status", "--porcelain")
     for _ in range(2):
         assert landing.push(repo, TARGET, ws.head, made) == ("landed", made, "")
@@ -263,7 +267,7 @@ def test_a_push_moves_the_remote_and_nothing_here(source: Path, remote: Path, re
 
 def test_a_push_that_lost_the_race_is_told(remote: Path, repo: Repo, ws: Workspace) -> None:
     """Somebody was faster: nothing is forced, the new tip comes back."""
-    made = final(repo, ws).commit
+    made = final(repo, ws)
     moved = move_remote(remote, {"other.txt": "other\n"})
     tried = landing.push(repo, TARGET, ws.head, made)
     assert (tried.state, tried.tip) == ("moved", moved)
@@ -274,7 +278,7 @@ def test_a_target_set_back_is_not_pushed_over(source: Path, remote: Path, repo: 
     """A remote set back to an older commit would take a plain push; ours expects the tip that was tested."""
     tip = commit(source, {"second.txt": "2\n"})
     git(source, "push", "-q", "origin", "main")
-    made = landing.squash(repo, ws, RUN, tip, git(ws.path, "rev-parse", "HEAD^{tree}"), "m", AT).commit
+    made = landing.squash(repo, ws, RUN, tip, git(ws.path, "rev-parse", "HEAD^{tree}"), "m", AT)
     git(remote, "update-ref", "refs/heads/main", ws.head)
     tried = landing.push(repo, TARGET, tip, made)
     assert (tried.state, tried.tip) == ("moved", ws.head)
@@ -286,7 +290,7 @@ def test_a_push_that_the_remotes_hook_refuses_is_told_with_its_words(remote: Pat
     hook = remote / "hooks/pre-receive"
     write(remote, {"hooks/pre-receive": "#!/bin/sh\necho 'main is frozen until Monday' >&2\nexit 1\n"})
     hook.chmod(0o755)
-    tried = landing.push(repo, TARGET, ws.head, final(repo, ws).commit)
+    tried = landing.push(repo, TARGET, ws.head, final(repo, ws))
     assert (tried.state, tried.tip) == ("rejected", ws.head)
     assert "main is frozen until Monday" in tried.why
 
@@ -294,16 +298,9 @@ def test_a_push_that_the_remotes_hook_refuses_is_told_with_its_words(remote: Pat
 def test_a_remote_that_is_gone_is_unreachable(remote: Path, repo: Repo, ws: Workspace) -> None:
     """No answer is not a refusal."""
     forget(remote)
-    tried = landing.push(repo, TARGET, ws.head, final(repo, ws).commit)
+    tried = landing.push(repo, TARGET, ws.head, final(repo, ws))
     assert tried.state == "unreachable"
     assert tried.why
-    assert landing.push_dry(repo, TARGET, ws.head)
-
-
-def test_a_dry_push_moves_nothing(remote: Path, repo: Repo, ws: Workspace) -> None:
-    """Preflight can tell that a push would work, without one."""
-    assert landing.push_dry(repo, TARGET, final(repo, ws).commit) == ""
-    assert git(remote, "rev-parse", "main") == ws.head
 
 
 HOLD = """
@@ -335,7 +332,7 @@ def test_one_lander_at_a_time(source: Path, tmp_path: Path) -> None:
 
 def test_landed_is_proven(remote: Path, repo: Repo, ws: Workspace) -> None:
     """An ancestor or the same patch by somebody else is landed; anything else is not."""
-    made = final(repo, ws).commit
+    made = final(repo, ws)
     assert not landing.landed(repo, TARGET, made)
     move_remote(remote, {"other.txt": "other\n"})
     assert not landing.landed(repo, TARGET, made)
@@ -344,19 +341,57 @@ def test_landed_is_proven(remote: Path, repo: Repo, ws: Workspace) -> None:
     assert landing.landed(repo, TARGET, made)
 
 
-def test_a_run_that_landed_leaves_only_rescue_refs(source: Path, repo: Repo, pool: Pool, ws: Workspace) -> None:
-    """What is reachable from a branch, or is in a commit that is, goes; what is nowhere else stays and is listed; rescued work stays."""
-    made = final(repo, ws).commit
+def lost_work(source: Path, repo: Repo, pool: Pool, ws: Workspace) -> tuple[str, dict[str, str]]:
+    """A losing candidate's head that no branch has, and the run's rescue refs."""
     write(ws.path, {"left.txt": "left\n"})
-    saved = workspace.release(pool, ws)
+    assert workspace.release(pool, ws) is not None
     other = workspace.lease(pool, RUN, "dev2", ws.head, "nightcrew/a1b2/B")
     write(other.path, {"note.txt": "the losing candidate\n"})
-    loser = landing.collect(repo, other, RUN, "B", other.head, "m\n", AT).head
+    loser = collect(repo, other, RUN, "B", other.head, "m\n", AT).head
+    return loser, refs(source, "refs/nightcrew/rescue")
+
+
+def test_without_proof_what_is_nowhere_else_stays(source: Path, repo: Repo, pool: Pool, ws: Workspace) -> None:
+    """What is reachable from a branch, or is in a commit that is, goes; what is nowhere else stays and is listed; rescued work stays."""
+    made = final(repo, ws)
+    loser, saved = lost_work(source, repo, pool, ws)
     landing.land_local(repo, "main", ws.head, made)
-    assert landing.drop_run(repo, RUN) == (f"refs/nightcrew/{RUN}/B",)
-    assert landing.drop_run(repo, RUN) == (f"refs/nightcrew/{RUN}/B",)
-    assert saved is not None
-    assert refs(source, "refs/nightcrew") == {f"refs/nightcrew/{RUN}/B": loser, saved.ref: saved.commit}
+    for _ in range(2):
+        assert landing.drop_run(repo, RUN) == (f"refs/nightcrew/{RUN}/B",)
+    assert refs(source, "refs/nightcrew") == {f"refs/nightcrew/{RUN}/B": loser, **saved}
+
+
+@pytest.mark.parametrize("where", ["local", "local and more on it", "branch", "push"])
+def test_a_run_that_is_proven_landed_leaves_only_rescue_refs(
+    source: Path, repo: Repo, pool: Pool, ws: Workspace, where: str
+) -> None:
+    """Where a branch has the commit that landed, every ref of the run goes, a losing candidate's too; rescued work stays."""
+    made = final(repo, ws)
+    _, saved = lost_work(source, repo, pool, ws)
+    match where:
+        case "branch":
+            landing.land_branch(repo, RUN, BRANCH, made)
+        case "push":
+            git(source, "config", "--unset", "remote.origin.fetch")
+            landing.push(repo, TARGET, ws.head, made)
+            repos.tip(repo, TARGET)
+        case _:
+            landing.land_local(repo, "main", ws.head, made)
+    if where == "local and more on it":
+        commit(source, {"more.txt": "more\n"})
+    for _ in range(2):
+        assert landing.drop_run(repo, RUN, made) == ()
+    assert saved
+    assert {name for name in refs(source, "refs/nightcrew") if "/fetched/" not in name} == set(saved)
+
+
+@pytest.mark.parametrize("claim", ["not there", "unknown"])
+def test_a_claim_is_no_proof(source: Path, repo: Repo, pool: Pool, ws: Workspace, claim: str) -> None:
+    """A commit that no branch has, whatever was said of it, proves nothing: all that is nowhere else stays."""
+    made = final(repo, ws)
+    loser, _ = lost_work(source, repo, pool, ws)
+    assert landing.drop_run(repo, RUN, made if claim == "not there" else "1" * 40) == (f"refs/nightcrew/{RUN}/B",)
+    assert git(source, "for-each-ref", "--contains", loser)
 
 
 # ── hooks ─────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -369,11 +404,11 @@ def test_hooks_are_found_and_never_run_by_us(source: Path, ws: Workspace) -> Non
     add_hook(source, "pre-push", "exit 1").chmod(0o644)
     repo = repos.open_repo(source, environment())
     folder = source / ".git/hooks"
-    assert landing.hooks(repo, ws.head) == [
+    assert hooks.hooks(repo, ws.head) == [
         Hook("pre-commit", str(folder / "pre-commit"), in_tree=False),
         Hook("commit-msg", str(folder / "commit-msg"), in_tree=False),
     ]
-    made = final(repo, ws).commit
+    made = final(repo, ws)
     assert landing.land_local(repo, "main", ws.head, made).state == "landed"
 
 
@@ -387,25 +422,25 @@ def test_hooks_in_the_tree_are_those_of_the_base(source: Path, path: str) -> Non
     (source / ".husky/pre-push").chmod(0o755)
     git(source, "config", "core.hooksPath", path.format(source=source))
     repo = repos.open_repo(source, environment())
-    assert landing.hooks(repo, base) == [Hook("pre-commit", ".husky/pre-commit", in_tree=True)]
+    assert hooks.hooks(repo, base) == [Hook("pre-commit", ".husky/pre-commit", in_tree=True)]
 
 
 def test_a_hook_sees_the_commit_about_to_be_made(source: Path, repo: Repo, ws: Workspace) -> None:
     """Staged on the tip with exactly the tree; what a hook changes is a new tree and is collected on our branch; a repeat is the same."""
     head, tree = git(ws.path, "rev-parse", "HEAD"), git(ws.path, "rev-parse", "HEAD^{tree}")
     for _ in range(2):
-        landing.stage_for_hooks(repo, ws, ws.head, tree)
+        hooks.stage_for_hooks(repo, ws, ws.head, tree)
         assert git(ws.path, "rev-parse", "HEAD") == ws.head
         assert git(ws.path, "status", "--porcelain") == "M  note.txt"
-    assert landing.after_hooks(ws) == tree
+    assert hooks.after_hooks(ws) == tree
     assert git(ws.path, "status", "--porcelain", "--branch") == f"## {BRANCH}"
     assert git(ws.path, "rev-parse", "HEAD") == head
-    landing.stage_for_hooks(repo, ws, ws.head, tree)
+    hooks.stage_for_hooks(repo, ws, ws.head, tree)
     write(ws.path, {"note.txt": "formatted\n", "untracked.txt": "left\n"})
-    changed = landing.after_hooks(ws)
+    changed = hooks.after_hooks(ws)
     assert changed != tree
     (ws.path / "untracked.txt").unlink()
-    found = landing.collect(repo, ws, RUN, "A", ws.head, "hooks\n", AT)
+    found = collect(repo, ws, RUN, "A", ws.head, "hooks\n", AT)
     assert found.tree == changed
     assert shown(source, found.head, "note.txt") == "formatted\n"
 
@@ -415,12 +450,12 @@ def test_staging_overwrites_nothing_unsaved(repo: Repo, ws: Workspace) -> None:
     tree = git(ws.path, "rev-parse", f"{ws.head}^{{tree}}")
     write(ws.path, {"note.txt": "unsaved\n"})
     with pytest.raises(GitError):
-        landing.stage_for_hooks(repo, ws, ws.head, tree)
+        hooks.stage_for_hooks(repo, ws, ws.head, tree)
     assert (ws.path / "note.txt").read_text() == "unsaved\n"
 
 
 def test_few_processes_for_a_whole_run(tmp_path: Path) -> None:
-    """A solo run in mode `branch` makes at most twenty-five git calls of ours (figures, section 6)."""
+    """A solo run in mode `branch` makes at most twenty git calls of ours (figures, section 6)."""
     source = make_repo(tmp_path / "source")
     real = git(source, "--exec-path")
     count, shim = tmp_path / "count", tmp_path / "bin/git"
@@ -430,14 +465,15 @@ def test_few_processes_for_a_whole_run(tmp_path: Path) -> None:
     pool = Pool(tmp_path / "pool", repos.open_repo(source, env))
     repo, target = pool.repo, repos.target(pool.repo)
     base = repos.tip(repo, target).commit
+    repos.pin(repo, RUN, "base", base)
     ws = workspace.lease(pool, RUN, "dev", base, BRANCH)
     write(ws.path, {"note.txt": "result\n"})
-    found = landing.collect(repo, ws, RUN, "A", base, "m\n", AT)
-    assert landing.sync(repo, ws, RUN, base, found.head, target, AT).state == "same"
+    found = collect(repo, ws, RUN, "A", base, "m\n", AT)
+    assert sync(repo, ws, RUN, base, found.head, target, AT).state == "same"
     made = landing.squash(repo, ws, RUN, base, found.tree, "m", AT)
-    assert landing.land_branch(repo, RUN, BRANCH, made.commit).state == "landed"
+    assert landing.land_branch(repo, RUN, BRANCH, made).state == "landed"
     workspace.release(pool, ws)
-    landing.drop_run(repo, RUN)
+    assert landing.drop_run(repo, RUN, made) == ()
     calls = count.read_text().splitlines()
     said = [" ".join(word for word in call.split() if not word.startswith("--")) for call in calls]
-    assert 0 < len(calls) <= 25, "\n".join(said)
+    assert 0 < len(calls) <= 20, "\n".join(said)

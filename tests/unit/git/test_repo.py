@@ -9,8 +9,9 @@ import pytest
 
 from nightcrew.errors import UserError
 from nightcrew.git import repo as repos
-from nightcrew.git.repo import OPERATOR, GitError, Repo, Target
-from nightcrew.git.sealed import Checkout
+from nightcrew.git import sealed
+from nightcrew.git.repo import Repo, Target, Tip
+from nightcrew.git.sealed import OPERATOR, Checkout, GitError
 from support.repos import (
     add_hook,
     bare_remote,
@@ -89,7 +90,7 @@ def test_variables_that_point_elsewhere_are_dropped(source: Path, tmp_path: Path
     }
     repo = opened(source, **stray)
     assert repo[:2] == (source / ".git", source)
-    assert repos.git(repo, "rev-parse", "main", profile=OPERATOR) == git(source, "rev-parse", "main")
+    assert sealed.git(repo, "rev-parse", "main", profile=OPERATOR) == git(source, "rev-parse", "main")
 
 
 def test_the_persons_configuration_does_not_bend_our_calls(source: Path, tmp_path: Path) -> None:
@@ -108,8 +109,8 @@ def test_the_persons_configuration_does_not_bend_our_calls(source: Path, tmp_pat
         add_hook(source, hook, f"touch {marks}/{hook}; exit 1")
     repo = opened(source, HOME=str(home), GIT_CONFIG_GLOBAL=str(home / ".gitconfig"))
     repos.pin(repo, "r1", "base", git(source, "rev-parse", "HEAD"))
-    repos.git(Checkout(source, repo.operator_env), "status", "--porcelain")
-    repos.git(Checkout(source, repo.operator_env), "commit", "--allow-empty", "-q", "-m", "plain")
+    sealed.git(Checkout(source, repo.env), "status", "--porcelain")
+    sealed.git(Checkout(source, repo.env), "commit", "--allow-empty", "-q", "-m", "plain")
     assert list(marks.iterdir()) == []
     assert git(source, "log", "-1", "--format=%an <%ae>") == "nightcrew <nightcrew@localhost>"
     assert repos.identity(repo) == "Me <me@localhost>"
@@ -130,7 +131,7 @@ def test_git_never_asks(source: Path, tmp_path: Path) -> None:
     git(source, "remote", "add", "origin", "git@localhost:x.git")
     repo = opened(source, GIT_SSH_COMMAND=str(ssh))
     found = repos.tip(repo, Target("main", "origin"))
-    assert found.source == "local"
+    assert found.note
     assert "-oBatchMode=yes" in (tmp_path / "asked").read_text()
 
 
@@ -148,7 +149,7 @@ def test_a_lock_somebody_holds_is_waited_for(source: Path) -> None:
 
     other = threading.Thread(target=let_go)
     other.start()
-    repos.git(place, "add", "-A")
+    sealed.git(place, "add", "-A")
     other.join()
     assert held == [True]
 
@@ -156,7 +157,7 @@ def test_a_lock_somebody_holds_is_waited_for(source: Path) -> None:
 def test_a_failure_keeps_gits_words(source: Path) -> None:
     """What git complains about is told in one line."""
     with pytest.raises(GitError) as error:
-        repos.git(opened(source), "rev-parse", "--verify", "nowhere")
+        sealed.git(opened(source), "rev-parse", "--verify", "nowhere")
     assert error.value.words == "Needed a single revision"
     assert error.value.code == 128
 
@@ -208,7 +209,7 @@ def test_the_tip_is_the_remotes_and_no_ref_of_the_person_moves(source: Path, tmp
     git(remote, "tag", "v1", moved)
     write(source, {"note.txt": "dirty\n"})
     before = state(source)
-    assert repos.tip(opened(source), Target("main", "origin")) == (moved, "remote", "")
+    assert repos.tip(opened(source), Target("main", "origin")) == Tip(moved, "")
     assert state(source) == before
     assert refs(source, "refs/nightcrew") == {"refs/nightcrew/fetched/origin/main": moved}
 
@@ -218,14 +219,14 @@ def test_without_the_remote_the_local_tip_counts_with_a_note(source: Path, tmp_p
     remote = bare_remote(source, tmp_path / "remote.git")
     forget(remote)
     found = repos.tip(opened(source), Target("main", "origin"))
-    assert found[:2] == (git(source, "rev-parse", "main"), "local")
+    assert found.commit == git(source, "rev-parse", "main")
     assert "origin was not reached" in found.note
     assert "\n" not in found.note
 
 
 def test_without_a_remote_the_local_tip_counts(source: Path) -> None:
     """A repository without remotes needs none; a branch that is nowhere is refused."""
-    assert repos.tip(opened(source), Target("main", None)) == (git(source, "rev-parse", "main"), "local", "")
+    assert repos.tip(opened(source), Target("main", None)) == Tip(git(source, "rev-parse", "main"), "")
     with pytest.raises(UserError, match="no branch gone"):
         repos.tip(opened(source), Target("gone", None))
 

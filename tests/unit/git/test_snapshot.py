@@ -6,7 +6,8 @@ import pytest
 
 from nightcrew.git import repo as repos
 from nightcrew.git import snapshot, workspace
-from nightcrew.git.workspace import Pool, Workspace
+from nightcrew.git.slots import Workspace
+from nightcrew.git.workspace import Pool
 from support.repos import ODD_NAMES, add_submodule, commit, environment, git, make_repo, refs, write
 
 RUN = "20260101-000000-a1b2"
@@ -169,7 +170,7 @@ def test_what_was_made_in_a_submodule_is_kept(source: Path, tmp_path: Path) -> N
     ws = workspace.lease(pool, RUN, "dev", git(source, "rev-parse", "HEAD"), BRANCH)
     made = commit(ws.path / "lib", {"lib.py": "lib = 2\n"})
     write(ws.path / "lib", {"new.py": "new\n"})
-    workspace.drop(pool, ws)
+    workspace.release(pool, ws)
     kept = refs(source / "lib", "refs/nightcrew/rescue")
     assert git(source / "lib", "for-each-ref", "--contains", made)
     assert [git(source / "lib", "show", f"{name}:new.py") for name in kept] == ["new"]

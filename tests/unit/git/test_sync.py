@@ -4,11 +4,13 @@ from pathlib import Path
 
 import pytest
 
-from nightcrew.git import landing, workspace
+from nightcrew.git import landing, sync, workspace
 from nightcrew.git import repo as repos
-from nightcrew.git.landing import Synced
+from nightcrew.git.collect import collect
 from nightcrew.git.repo import Target
-from nightcrew.git.workspace import Pool, Workspace
+from nightcrew.git.slots import Workspace
+from nightcrew.git.sync import Synced
+from nightcrew.git.workspace import Pool
 from support.repos import bare_remote, commit, environment, git, make_repo, move_remote, shallow_clone, shown, write
 
 RUN = "20260101-000000-a1b2"
@@ -42,7 +44,7 @@ def ws(source: Path, pool: Pool) -> Workspace:
     """A workspace whose agent changed the second line."""
     made = workspace.lease(pool, RUN, "dev", git(source, "rev-parse", "HEAD"), BRANCH)
     write(made.path, {"note.txt": "one\nTWO\nthree\n"})
-    found = landing.collect(pool.repo, made, RUN, "A", made.head, "the work\n", AT)
+    found = collect(pool.repo, made, RUN, "A", made.head, "the work\n", AT)
     assert found.commits == 1
     return made
 
@@ -54,7 +56,7 @@ def work(ws: Workspace) -> str:
 
 def synced(pool: Pool, ws: Workspace, head: str) -> Synced:
     """One look at the target."""
-    return landing.sync(pool.repo, ws, RUN, ws.head, head, TARGET, AT)
+    return sync.sync(pool.repo, ws, RUN, ws.head, head, TARGET, AT)
 
 
 def test_a_target_that_stands_still_changes_nothing(pool: Pool, ws: Workspace) -> None:
@@ -81,7 +83,7 @@ def test_work_moves_onto_a_new_tip(source: Path, remote: Path, pool: Pool, ws: W
     assert shown(source, found.head, "other.txt") == "other\n"
     assert git(source, "for-each-ref", "--contains", head)
     assert synced(pool, ws, head) == found
-    assert landing.sync(pool.repo, ws, RUN, moved, found.head, TARGET, AT).state == "same"
+    assert sync.sync(pool.repo, ws, RUN, moved, found.head, TARGET, AT).state == "same"
 
 
 def test_a_rebase_done_again_gives_the_same_commits(remote: Path, pool: Pool, ws: Workspace) -> None:
@@ -89,7 +91,7 @@ def test_a_rebase_done_again_gives_the_same_commits(remote: Path, pool: Pool, ws
     head = work(ws)
     move_remote(remote, {"other.txt": "other\n"})
     found = synced(pool, ws, head)
-    undone = landing.undo_rebase(pool.repo, ws, RUN, head)
+    undone = sync.undo_rebase(pool.repo, ws, RUN, head)
     assert (undone.state, work(ws)) == ("undone", head)
     assert synced(pool, ws, head) == found
 
@@ -150,12 +152,12 @@ def test_a_resolved_conflict_is_finished(source: Path, remote: Path, pool: Pool,
         git(ws.path, "-c", "core.editor=true", "rebase", "--continue")
     if fixer == "commits by itself":
         git(ws.path, "commit", "-q", "-m", "resolved")
-    found = landing.resume_rebase(pool.repo, ws, RUN, tip, head, AT)
+    found = sync.resume_rebase(pool.repo, ws, RUN, tip, head, AT)
     assert (found.state, found.tip) == ("rebased", tip)
     assert git(ws.path, "rev-parse", "HEAD", "HEAD^") == f"{found.head}\n{tip}"
     assert git(ws.path, "status", "--porcelain", "--branch") == f"## {BRANCH}"
     assert shown(source, found.head, "note.txt") == "one\n2 TWO\nthree\n"
-    assert landing.resume_rebase(pool.repo, ws, RUN, tip, head, AT) == found
+    assert sync.resume_rebase(pool.repo, ws, RUN, tip, head, AT) == found
 
 
 @pytest.mark.parametrize("fixer", ["nothing", "adds markers", "commits markers"])
@@ -167,7 +169,7 @@ def test_markers_left_are_a_conflict_still(remote: Path, pool: Pool, ws: Workspa
         git(ws.path, "add", "note.txt")
     if fixer == "commits markers":
         git(ws.path, "-c", "core.editor=true", "rebase", "--continue")
-    found = landing.resume_rebase(pool.repo, ws, RUN, tip, head, AT)
+    found = sync.resume_rebase(pool.repo, ws, RUN, tip, head, AT)
     assert (found.state, found.paths, found.note) == ("conflict", ("note.txt",), "conflict markers are left")
 
 
@@ -179,10 +181,10 @@ def test_markers_that_were_always_there_are_no_conflict(source: Path, remote: Pa
     pool = Pool(tmp_path / "pool3", repos.open_repo(source, environment()))
     ws = workspace.lease(pool, RUN, "dev", start, BRANCH)
     write(ws.path, {"sample.txt": sample + "more\n", "note.txt": "one\nTWO\nthree\n"})
-    head = landing.collect(pool.repo, ws, RUN, "A", start, "w\n", AT).head
+    head = collect(pool.repo, ws, RUN, "A", start, "w\n", AT).head
     tip = conflicted(remote, pool, ws, head).tip
     write(ws.path, {"note.txt": "one\n2 TWO\nthree\n"})
-    assert landing.resume_rebase(pool.repo, ws, RUN, tip, head, AT).state == "rebased"
+    assert sync.resume_rebase(pool.repo, ws, RUN, tip, head, AT).state == "rebased"
 
 
 def test_a_fixer_that_aborts_has_failed(remote: Path, pool: Pool, ws: Workspace) -> None:
@@ -190,7 +192,7 @@ def test_a_fixer_that_aborts_has_failed(remote: Path, pool: Pool, ws: Workspace)
     head = work(ws)
     tip = conflicted(remote, pool, ws, head).tip
     git(ws.path, "rebase", "--abort")
-    found = landing.resume_rebase(pool.repo, ws, RUN, tip, head, AT)
+    found = sync.resume_rebase(pool.repo, ws, RUN, tip, head, AT)
     assert (found.state, found.note) == ("failed", "the target's tip is missing from the result")
     assert work(ws) == head
 
@@ -200,21 +202,53 @@ def test_a_fixer_that_skips_everything_has_failed(remote: Path, pool: Pool, ws: 
     head = work(ws)
     tip = conflicted(remote, pool, ws, head).tip
     git(ws.path, "rebase", "--skip")
-    found = landing.resume_rebase(pool.repo, ws, RUN, tip, head, AT)
+    found = sync.resume_rebase(pool.repo, ws, RUN, tip, head, AT)
     assert (found.state, found.note) == ("failed", "all commits were skipped")
 
 
-def test_conflicts_in_several_commits_come_one_after_the_other(remote: Path, pool: Pool, ws: Workspace) -> None:
-    """The next conflict of the same rebase is a conflict again; resolving the last one ends it."""
+def two_steps(pool: Pool, ws: Workspace) -> str:
+    """Work of two commits; its head."""
     write(ws.path, {"code.py": "print('mine')\n"})
-    head = landing.collect(pool.repo, ws, RUN, "A", ws.head, "second\n", AT).head
+    found = collect(pool.repo, ws, RUN, "A", ws.head, "second\n", AT)
+    assert found.commits == 2
+    return found.head
+
+
+def test_conflicts_of_several_commits_cost_one_round(remote: Path, pool: Pool, ws: Workspace) -> None:
+    """Work of many steps moves as one commit, so that all its conflicts are told at once and one fixer's round ends them."""
+    head = two_steps(pool, ws)
     move_remote(remote, {"code.py": "print('theirs')\n"})
-    tip = conflicted(remote, pool, ws, head).tip
-    write(ws.path, {"note.txt": "one\n2 TWO\nthree\n"})
-    second = landing.resume_rebase(pool.repo, ws, RUN, tip, head, AT)
-    assert (second.state, second.paths) == ("conflict", ("code.py",))
-    write(ws.path, {"code.py": "print('both')\n"})
-    assert landing.resume_rebase(pool.repo, ws, RUN, tip, head, AT).state == "rebased"
+    found = conflicted(remote, pool, ws, head)
+    assert (found.state, found.paths, found.head) == ("conflict", ("code.py", "note.txt"), head)
+    write(ws.path, {"note.txt": "one\n2 TWO\nthree\n", "code.py": "print('both')\n"})
+    done = sync.resume_rebase(pool.repo, ws, RUN, found.tip, head, AT)
+    assert done.state == "rebased"
+    assert git(ws.path, "rev-parse", "HEAD", "HEAD^") == f"{done.head}\n{found.tip}"
+
+
+def test_many_steps_are_one_neutral_commit_on_the_tip(source: Path, remote: Path, pool: Pool, ws: Workspace) -> None:
+    """The one commit has the work's tree, our neutral identity and the given time; the steps stay reachable; undo brings them back; a repeat is the same."""
+    head = two_steps(pool, ws)
+    tip = move_remote(remote, {"other.txt": "other\n"})
+    found = synced(pool, ws, head)
+    said = git(source, "log", "-1", "--format=%P %an <%ae> %at %cn <%ce> %ct", found.head)
+    who = f"nightcrew <nightcrew@localhost> {int(AT)}"
+    assert said == f"{tip} {who} {who}"
+    assert git(source, "diff", "--name-only", tip, found.head) == "code.py\nnote.txt"
+    assert git(source, "for-each-ref", "--contains", head)
+    assert sync.undo_rebase(pool.repo, ws, RUN, head).head == work(ws) == head
+    assert synced(pool, ws, head) == found
+    assert workspace.release(pool, ws) is None
+
+
+def test_work_of_one_commit_moves_as_it_is(remote: Path, pool: Pool, ws: Workspace) -> None:
+    """A single commit keeps its message and author."""
+    write(ws.path, {"code.py": "print('mine')\n"})
+    git(ws.path, "commit", "-q", "-a", "--amend", "-m", "as the agent said it", "--author", "Agent <agent@localhost>")
+    head = collect(pool.repo, ws, RUN, "A", ws.head, "m\n", AT).head
+    move_remote(remote, {"other.txt": "other\n"})
+    found = synced(pool, ws, head)
+    assert git(ws.path, "log", "-1", "--format=%an %s", found.head) == "Agent as the agent said it"
 
 
 def test_undo_restores_the_branch_and_keeps_the_half_work(
@@ -225,7 +259,7 @@ def test_undo_restores_the_branch_and_keeps_the_half_work(
     conflicted(remote, pool, ws, head)
     write(ws.path, {"note.txt": "half resolved\n", "extra.txt": "extra\n"})
     for _ in range(2):
-        undone = landing.undo_rebase(pool.repo, ws, RUN, head)
+        undone = sync.undo_rebase(pool.repo, ws, RUN, head)
         assert (undone.state, undone.head) == ("undone", head)
         assert git(ws.path, "status", "--porcelain", "--branch") == f"## {BRANCH}"
         assert git(ws.path, "rev-parse", "HEAD") == head
@@ -251,11 +285,11 @@ def test_a_shallow_repository_follows_its_target_and_lands(source: Path, remote:
     pool = Pool(tmp_path / "pool4", repos.open_repo(shallow, environment()))
     ws = workspace.lease(pool, RUN, "dev", git(shallow, "rev-parse", "HEAD"), BRANCH)
     write(ws.path, {"note.txt": "one\nTWO\nthree\n"})
-    head = landing.collect(pool.repo, ws, RUN, "A", ws.head, "w\n", AT).head
+    head = collect(pool.repo, ws, RUN, "A", ws.head, "w\n", AT).head
     moved = move_remote(remote, {"other.txt": "other\n"})
     found = synced(pool, ws, head)
     assert (found.state, found.tip) == ("rebased", moved)
-    made = landing.squash(pool.repo, ws, RUN, moved, found.tree, "m", AT).commit
+    made = landing.squash(pool.repo, ws, RUN, moved, found.tree, "m", AT)
     assert git(ws.path, "cat-file", "-t", made) == "commit"
     assert landing.push(pool.repo, TARGET, moved, made).state == "landed"
     assert shown(remote, "main", "note.txt") == "one\nTWO\nthree\n"

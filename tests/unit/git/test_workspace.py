@@ -11,8 +11,8 @@ import pytest
 
 from nightcrew.git import repo as repos
 from nightcrew.git import workspace
-from nightcrew.git.slots import read_record, write_record
-from nightcrew.git.workspace import Pool, WorkspaceLost
+from nightcrew.git.slots import WorkspaceLost, read_record, remove, verify, write_record
+from nightcrew.git.workspace import Pool
 from support.repos import (
     ODD_NAMES,
     add_submodule,
@@ -81,7 +81,7 @@ def test_a_lease_repeated_is_the_same_workspace(source: Path, pool: Pool) -> Non
     """The same seat finds its own slot again with its unsaved files and ignored ones (law 5)."""
     first = workspace.lease(pool, RUN, "dev", head(source), BRANCH)
     write(first.path, {"new.txt": "unsaved\n"})
-    again = workspace.lease(pool, RUN, "dev", head(source), BRANCH, owned=first.slot)
+    again = workspace.lease(pool, RUN, "dev", head(source), BRANCH)
     assert (again.slot, again.head) == (first.slot, first.head)
     assert (again.path / "new.txt").read_text() == "unsaved\n"
 
@@ -209,10 +209,10 @@ def test_a_deleted_workspace_is_told_and_made_anew(source: Path, pool: Pool) -> 
     ws = workspace.lease(pool, RUN, "dev", head(source), BRANCH)
     forget(ws.path)
     with pytest.raises(WorkspaceLost, match="folder is gone"):
-        workspace.verify(ws)
-    again = workspace.lease(pool, RUN, "dev", head(source), BRANCH, owned=ws.slot)
+        verify(ws)
+    again = workspace.lease(pool, RUN, "dev", head(source), BRANCH)
     assert head(again.path) == head(source)
-    workspace.verify(again)
+    verify(again)
 
 
 def test_a_deleted_git_folder_loses_no_file(source: Path, pool: Pool) -> None:
@@ -223,10 +223,10 @@ def test_a_deleted_git_folder_loses_no_file(source: Path, pool: Pool) -> None:
     git(ws.path, "init", "-q")
     commit(ws.path, {"own.txt": "own\n"}, "my own history")
     with pytest.raises(WorkspaceLost, match="replaced") as lost:
-        workspace.verify(ws)
+        verify(ws)
     assert lost.value.files
     again = workspace.lease(pool, RUN, "dev", head(source), BRANCH)
-    workspace.verify(again)
+    verify(again)
     kept = [git(source, "ls-tree", "-r", "--name-only", name) for name in refs(source, "refs/nightcrew/rescue")]
     assert any("work.txt" in names and "own.txt" in names and "note.txt" in names for names in kept)
     assert "my own history" in [
@@ -241,7 +241,7 @@ def test_a_workspace_of_another_seat_is_not_ours(source: Path, pool: Pool) -> No
     forget(two.git_dir)
     shutil.copytree(one.git_dir, two.git_dir)
     with pytest.raises(WorkspaceLost, match="replaced"):
-        workspace.verify(two)
+        verify(two)
 
 
 def test_settings_and_locks_an_agent_left_are_gone_at_the_next_use(source: Path, pool: Pool) -> None:
@@ -251,7 +251,7 @@ def test_settings_and_locks_an_agent_left_are_gone_at_the_next_use(source: Path,
     git(ws.path, "config", "filter.evil.clean", "false")
     write(ws.path, {".git/index.lock": "", ".git/refs/heads/x.lock": "", ".git/info/attributes": "* filter=evil\n"})
     (ws.git_dir / "objects/info/alternates").unlink()
-    workspace.verify(ws)
+    verify(ws)
     assert (ws.git_dir / "config").read_text() == template
     assert not list(ws.git_dir.rglob("*.lock"))
     assert git(ws.path, "status", "--porcelain") == ""
@@ -296,14 +296,13 @@ def test_copied_files_are_ignored(source: Path, pool: Pool) -> None:
     assert workspace.release(pool, ws) is None
 
 
-def test_drop_removes_the_folder(source: Path, pool: Pool) -> None:
-    """A dropped workspace leaves nothing but its rescued work, read-only folders included."""
-    ws = workspace.lease(pool, RUN, "dev", head(source), BRANCH)
-    write(ws.path, {"deep/er/file.txt": "x\n"})
-    os.chmod(ws.path / "deep/er", 0o500)
-    assert workspace.drop(pool, ws) is not None
-    assert sorted(p.name for p in pool.root.iterdir()) == ["counter", "lock"]
-    assert workspace.drop(pool, ws) is None
+def test_a_folder_somebody_made_read_only_is_removed(tmp_path: Path) -> None:
+    """A tool that takes away the right to write keeps nothing of ours from going; what is not there is no error."""
+    write(tmp_path, {"deep/er/file.txt": "x\n"})
+    os.chmod(tmp_path / "deep/er", 0o500)
+    for _ in range(2):
+        remove(tmp_path / "deep")
+    assert not (tmp_path / "deep").exists()
 
 
 def test_a_lease_cut_short_is_finished_by_the_next(source: Path, pool: Pool) -> None:
@@ -318,14 +317,14 @@ def test_a_lease_cut_short_is_finished_by_the_next(source: Path, pool: Pool) -> 
     assert again == first
     assert git(again.path, "status", "--porcelain", "--ignored") == ""
     assert (again.path / "note.txt").read_text() == "one\ntwo\nthree\n"
-    assert workspace.verify(again).ready
+    assert verify(again).ready
 
 
 def test_a_seat_with_a_new_branch_keeps_its_slot(source: Path, pool: Pool) -> None:
     """After a recovery the seat's branch has another name: same slot, clean at its start, the old work rescued."""
     first = workspace.lease(pool, RUN, "dev", head(source), BRANCH)
     made = commit(first.path, {"a.txt": "a\n"})
-    again = workspace.lease(pool, RUN, "dev", head(source), "nightcrew/a1b2/e1-A", owned=first.slot)
+    again = workspace.lease(pool, RUN, "dev", head(source), "nightcrew/a1b2/e1-A")
     assert (again.slot, again.head) == (first.slot, head(source))
     assert git(again.path, "branch", "--show-current") == "nightcrew/a1b2/e1-A"
     assert git(source, "for-each-ref", "--contains", made)
