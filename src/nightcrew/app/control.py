@@ -307,7 +307,7 @@ def _clean_one(repo: Repo, pool: Pool, run: RunId, env: Mapping[str, str]) -> Cl
         saved = workspace.release(pool, ws)
         removed.append(f"workspace {ws.slot}")
         kept += [f"{saved.ref}: {saved.files} unsaved files"] if saved and saved.ref else []
-    kept += landing.drop_run(repo, run)
+    kept += landing.drop_run(repo, run, state.landing.commit if state.landing else "")
     branch = state.landing.branch if state.landing and state.landing.mode == "branch" else ""
     if branch and state.phase is PipelinePhase.Complete:
         gone = landing.landed(repo, target(repo, state.started.target, state.started.remote or "none"), state.commit)

@@ -160,5 +160,6 @@ def drop(effect: DropWorkspaces, ctx: Ctx) -> EffectAnswer:
         if saved and saved.ref:
             kept.append(f"{saved.ref}: {saved.files} unsaved files")
         kept += [f"too large to rescue: {path}" for path in (saved.large if saved else ())]
-    kept += landing.drop_run(ctx.tools.repo, ctx.run)
+    landed = ctx.state().landing
+    kept += landing.drop_run(ctx.tools.repo, ctx.run, landed.commit if landed else "")
     return WorkspacesDropped(key=effect.key, kept=tuple(kept))
