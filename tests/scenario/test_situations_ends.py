@@ -1,0 +1,217 @@
+"""Where a run begins and what it leaves: the remote's tip, the workspaces given back, the marker on disk."""
+
+import json
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from nightcrew.core.events import (
+    CompletionMarkerEmitted,
+    CompletionMarkerWriteFailed,
+    DevFixTriggered,
+    Landed,
+    RecoveryAttempted,
+    WorkspaceReset,
+    WorkspacesDropped,
+)
+from nightcrew.core.work import PipelinePhase
+from support import dying, repos
+from support.crew import Crew, Turn, until
+
+HOLDS: Turn = {"node": "implement", "do": [{"append": "note.txt", "text": "four\n"}, {"wait_for": "{state}/go"}]}
+
+
+def marker(crew: Crew) -> Path:
+    """Where the checkout's completion marker lies."""
+    return crew.repo / ".agent/tmp/completion_marker"
+
+
+def told(path: Path) -> dict[str, object]:
+    """What a marker says."""
+    found: dict[str, object] = json.loads(path.read_text())
+    return found
+
+
+def test_the_remote_is_ahead(crew: Crew, tmp_path: Path) -> None:
+    """T068: the local branch lags behind: the run starts from the remote's tip, and what lands stands on it."""
+    remote = repos.bare_remote(crew.repo, tmp_path / "remote.git")
+    theirs = repos.move_remote(remote, {"theirs.txt": "x\n"})
+    crew.solo(land={"mode": "push", "target": "main"})
+
+    done = crew.call("run", "write the note")
+
+    assert done.code == 0, done
+    assert crew.state().started.base == theirs
+    assert repos.git(remote, "rev-parse", "main^") == theirs
+    assert repos.shown(remote, "main", "theirs.txt") == "x\n"
+
+
+def test_workspaces_are_given_back(crew: Crew) -> None:
+    """T060: at the end every workspace of the run is free, the winner's too, and the next run takes the same ones."""
+    crew.solo()
+    assert crew.call("run", "write the note").code == 0
+    first = sorted(path.name for path in crew.state_home.glob("worktrees/*/*.json"))
+    assert first
+    assert crew.facts(WorkspacesDropped)[-1].kept == ()
+    records = [json.loads(path.read_text()) for path in crew.state_home.glob("worktrees/*/*.json")]
+    assert [record.get("run", "") for record in records] == [""] * len(first)
+
+    assert crew.call("run", "write it once more").code == 0
+
+    assert sorted(path.name for path in crew.state_home.glob("worktrees/*/*.json")) == first
+
+
+# ── the completion marker ─────────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize("obstacle", ["folder", "file"])
+def test_a_marker_that_cannot_be_written(crew: Crew, obstacle: str) -> None:
+    """R10, S113, S114: a folder in its place, or a file in its folder's: told as a fact, still AwaitingDevFix; then one end."""
+    crew.solo(HOLDS, recovery={"pause": "1s", "pause_max": "1s"})
+    process = crew.start("run", "write the note")
+    crew.begun(process, "impl-A")
+    place = marker(crew) if obstacle == "folder" else crew.repo / ".agent"
+    place.mkdir(parents=True) if obstacle == "folder" else place.write_text("x")
+    crew.call("cancel", crew.run)
+    crew.until(lambda e: isinstance(e, CompletionMarkerWriteFailed), process)
+    assert crew.state().phase is PipelinePhase.AwaitingDevFix
+    place.rmdir() if obstacle == "folder" else place.unlink()
+
+    done = crew.end(process)
+
+    assert done.code == 1, done
+    assert crew.state().phase is PipelinePhase.Interrupted
+    assert len(crew.facts(CompletionMarkerEmitted)) == 1
+    assert told(marker(crew))["is_failure"] is True
+
+
+def test_the_marker_is_there_before_its_fact(crew: Crew) -> None:
+    """R18, S111, S112: its folder is made; killed after every fact of the end, the marker is whole, and Emitted comes once."""
+    crew.solo()
+    crew.start("run", "--no-wait", "write the note")
+    until(crew.runs)
+    crew.kill(crew.driven[0])
+    own = crew.state_home / "runs" / crew.run / "completion_marker"
+    while not crew.state().done:
+        died = subprocess.run(
+            [sys.executable, dying.__file__, crew.run, "1"],
+            cwd=crew.repo,
+            env=crew.env,
+            capture_output=True,
+            check=False,
+        )
+        assert died.returncode == -signal.SIGKILL, died.stderr.decode()
+        assert not own.exists() or told(own)["run_id"] == crew.run
+        assert not crew.facts(CompletionMarkerEmitted) or own.exists()
+    assert told(marker(crew)) == told(own)
+    assert len(crew.facts(CompletionMarkerEmitted)) == 1
+    assert [path.name for path in marker(crew).parent.iterdir()] == ["completion_marker"]
+
+
+def test_an_old_marker_is_gone(crew: Crew) -> None:
+    """R30, S116, S117: a live run shows no marker of an earlier one; its own, as JSON, takes that one's place."""
+    crew.solo(HOLDS)
+    process = crew.start("run", "write the note")
+    crew.begun(process, "impl-A")
+    crew.call("cancel", crew.run)
+    crew.end(process)
+    assert told(marker(crew))["is_failure"] is True
+    failed = crew.run
+
+    process = crew.start("run", "write the note")
+    crew.begun(process, "impl-A")
+    assert not marker(crew).exists()
+    (crew.played / "go").touch()
+    done = crew.end(process)
+
+    assert done.code == 0, done
+    now = told(marker(crew))
+    assert set(now) == {"run_id", "is_failure", "reason", "phase", "finished_at"}
+    assert (now["is_failure"], now["run_id"] != failed) == (False, True)
+
+
+# ── recovery ──────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_what_the_dev_fix_installs_is_enough(crew: Crew) -> None:
+    """R23: the gate lacks something outside the work; the dev-fix brings it, and the same gate passes at level 1."""
+    cure: Turn = {"node": "dev-fix", "do": [{"write": ".tool/well"}, {"say": "Installed."}]}
+    repos.commit(crew.repo, {".gitignore": ".tool/\n"})
+    crew.solo(
+        {"node": "gate-fix", "do": [{"say": "Nothing to edit."}]},
+        cure,
+        gate="test -e .tool/well || { echo ill; exit 1; }",
+    )
+
+    done = crew.call("run", "write the note")
+
+    assert done.code == 0, done
+    assert [(e.level, e.attempt_count) for e in crew.facts(RecoveryAttempted)] == [(1, 1)]
+    assert crew.seats() == ["alpha@implement", "alpha@gate-fix", "alpha@dev-fix", "alpha@commit"]
+    assert ".tool" not in crew.git("ls-tree", "-r", "--name-only", "main")
+
+
+def test_a_reset_loses_nothing(crew: Crew) -> None:
+    """R03, R21: at the fourth attempt the workspace is set back; what a cut-off dev-fix left there is in a rescue ref that `show` names."""
+    half: Turn = {"node": "dev-fix", "turn": 4, "do": [{"write": "half.txt", "text": "half\n"}, {"notice": "quota"}]}
+    crew.solo(
+        half,
+        pipeline={"plan": False, "reviewers": 0, "gate_fix_rounds": 0},
+        recovery={"pause": "1s", "pause_max": "1s"},
+        gate="echo ill; exit 1",
+    )
+    process = crew.start("run", "write the note")
+    reset = crew.until(lambda e: isinstance(e, WorkspaceReset), process).event
+    levels = [e.level for e in crew.facts(RecoveryAttempted)]
+    crew.call("cancel", crew.run)
+
+    assert crew.end(process).code == 1
+
+    assert levels == [1, 1, 1, 2]
+    assert isinstance(reset, WorkspaceReset)
+    assert crew.shown(reset.rescued, "half.txt") == "half\n"
+    assert crew.shown(reset.rescued, "note.txt").endswith("four\n")
+    assert reset.rescued in crew.call("show", crew.run).out
+
+
+def test_a_kill_between_repair_and_recovery(crew: Crew) -> None:
+    """R17: nightcrew dies after every fact of a trouble: one dev-fix process, one recovery, the same end."""
+    cure: Turn = {"node": "dev-fix", "do": [{"write": "cured.txt"}, {"say": "Cured."}]}
+    crew.solo({"node": "gate-fix", "do": [{"say": "No."}]}, cure, gate="test -e cured.txt || { echo ill; exit 1; }")
+    crew.start("run", "--no-wait", "write the note")
+    until(crew.runs)
+    crew.kill(crew.driven[0])
+    while not crew.state().done:
+        subprocess.run(
+            [sys.executable, dying.__file__, crew.run, "1"],
+            cwd=crew.repo,
+            env=crew.env,
+            capture_output=True,
+            check=False,
+        )
+    assert crew.seats() == ["alpha@implement", "alpha@gate-fix", "alpha@dev-fix", "alpha@commit"]
+    assert len(crew.facts(DevFixTriggered)) == len(crew.facts(RecoveryAttempted)) == 1
+    assert len(crew.facts(Landed)) == 1
+
+
+def test_cancelled_in_the_middle_of_recovery(crew: Crew) -> None:
+    """R19, R20: the failure marker names the reason, the exit code is 1, the work is in a rescue ref or on its branch."""
+    stays: Turn = {
+        "node": "dev-fix",
+        "do": [{"write": "half.txt", "text": "half\n"}, {"write": "{state}/there"}, {"hang": "plain"}],
+    }
+    crew.solo({"node": "gate-fix", "do": [{"say": "No."}]}, stays, gate="echo ill; exit 1")
+    process = crew.start("run", "write the note")
+    until(lambda: (crew.played / "there").exists() or process.poll() is not None)
+    crew.call("cancel", crew.run)
+
+    done = crew.end(process)
+
+    assert done.code == 1, done
+    assert "cancelled" in str(told(marker(crew))["reason"])
+    kept = repos.refs(crew.repo, "refs/nightcrew/rescue")
+    assert any("half.txt" in crew.git("ls-tree", "--name-only", ref) for ref in kept)
+    assert any(ref in crew.call("show", crew.run).out for ref in kept)
