@@ -78,7 +78,6 @@ class Driver:
             bell.close()
             await self._let_go()
             self._tools.turnstile.leave()
-            self._keep()
 
     def say(self, word: Event) -> None:
         """Leave a word for this run, as any other process would."""

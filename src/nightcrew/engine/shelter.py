@@ -3,12 +3,13 @@
 import sys
 from collections.abc import Iterable, Mapping
 from pathlib import Path
+from typing import get_args
 
 from nightcrew.engine.tools import Tools
 from nightcrew.errors import UserError
 from nightcrew.git.slots import Workspace
 from nightcrew.proc.call import call
-from nightcrew.proc.sandbox import Mode, Sandbox, available, why_not
+from nightcrew.proc.sandbox import Mode, Sandbox, why_not
 
 PASSED = (
     *("PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "CI"),
@@ -49,7 +50,7 @@ def mode_of(setting: str) -> Mode:
     """The sandbox mode that a setting means on this machine. Raises UserError when it cannot be had."""
     match setting:
         case "auto":
-            return available()[0]
+            return next(mode for mode in get_args(Mode) if not why_not(mode))  # what is weaker is not even tried
         case "off":
             return "mark"
         case "bwrap" | "unshare":
