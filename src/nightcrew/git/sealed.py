@@ -57,12 +57,13 @@ class GitError(Exception):
     """A git call ended in a way the caller did not expect; `words` are git's own in one line, `timed_out` is our limit."""
 
     def __init__(self, args: tuple[str, ...], ended: Ended) -> None:
-        """Keep what the call said; its words are the first complaint it made."""
+        """Keep what the call said; its words are all of the remote's, else the first complaint it made."""
         self.code, self.timed_out = ended.code, ended.timed_out
         self.out, self.err = os.fsdecode(ended.out), os.fsdecode(ended.err)
         lines = [line.strip() for line in self.err.splitlines() if line.strip()]
-        complaints = [line for line in lines if line.startswith(("fatal: ", "error: ", "remote: "))]
-        said = re.sub(r"^(fatal|error|remote): ", "", next(iter(complaints or lines), f"exit status {ended.code}"))
+        remote = " ".join(line.removeprefix("remote: ") for line in lines if line.startswith("remote: "))
+        own = [line[len("fatal: ") :] for line in lines if line.startswith(("fatal: ", "error: "))]
+        said = remote[:300] or next(iter(own or lines), f"exit status {ended.code}")
         self.words = "it did not end in time" if ended.timed_out else said
         super().__init__(f"git {args[0]}: {self.words}")
 
@@ -75,7 +76,6 @@ FIXED = {
     # A program that refuses: whatever asks for a password gets an error instead of a person.
     "GIT_ASKPASS": "false",
     "SSH_ASKPASS": "false",
-    "SSH_ASKPASS_REQUIRE": "never",
     "GCM_INTERACTIVE": "never",
     "GIT_OPTIONAL_LOCKS": "0",
     "GIT_NO_REPLACE_OBJECTS": "1",

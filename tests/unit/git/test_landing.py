@@ -288,11 +288,12 @@ def test_a_target_set_back_is_not_pushed_over(source: Path, remote: Path, repo: 
 def test_a_push_that_the_remotes_hook_refuses_is_told_with_its_words(remote: Path, repo: Repo, ws: Workspace) -> None:
     """A hook of the remote says no: its words, and nothing moved."""
     hook = remote / "hooks/pre-receive"
-    write(remote, {"hooks/pre-receive": "#!/bin/sh\necho 'main is frozen until Monday' >&2\nexit 1\n"})
+    write(remote, {"hooks/pre-receive": "#!/bin/sh\necho 'fatal: main is frozen' >&2\necho until Monday\nexit 1\n"})
     hook.chmod(0o755)
     tried = landing.push(repo, TARGET, ws.head, final(repo, ws))
     assert (tried.state, tried.tip) == ("rejected", ws.head)
     assert "main is frozen until Monday" in tried.why
+    assert "\n" not in tried.why
 
 
 def test_a_remote_that_is_gone_is_unreachable(remote: Path, repo: Repo, ws: Workspace) -> None:
