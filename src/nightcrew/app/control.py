@@ -26,6 +26,7 @@ from nightcrew.engine.shelter import mode_of, version
 from nightcrew.engine.waits import MARKER
 from nightcrew.errors import UserError
 from nightcrew.git import landing, workspace
+from nightcrew.git.landing import try_signing
 from nightcrew.git.repo import Repo, exclude, identity, open_repo, pin, repo_id, target, tip
 from nightcrew.git.sealed import git
 from nightcrew.git.workspace import Pool
@@ -70,6 +71,7 @@ def start(ask: StartAsk, env: Mapping[str, str]) -> RunId:
     mode = _check_rights(config, roster)
     where = target(repo, config.settings.land.target, config.settings.land.remote)
     identity(repo)
+    try_signing(repo)
     at = tip(repo, where)
     first = RunStarted(
         run=_fresh_id(),

@@ -1,10 +1,12 @@
 """Landing: the one commit, and moving a target to it, fast-forward only; what proves it, and what goes afterwards."""
 
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Literal, NamedTuple
 
+from nightcrew.errors import UserError
 from nightcrew.git import snapshot
 from nightcrew.git.collect import commit_tree, is_ancestor
 from nightcrew.git.repo import NOTHING, Repo, Target, as_operator, fetch, pin, ref, repo_id, tip
@@ -32,8 +34,7 @@ def target_lock(root: Path, repo: Repo, branch: str) -> Iterator[None]:
 
 def squash(repo: Repo, ws: Workspace, run_id: str, tip_commit: str, tree: str, message: str, at: float) -> str:
     """One commit of the operator's on `tip_commit` with exactly `tree`, kept as the run's `final`. Raises UserError (no identity), GitError (no signature)."""
-    signed = ("-S",) if repo.setting("commit.gpgsign").lower() in {"true", "yes", "on", "1"} else ()
-    words = ("commit-tree", tree, "-p", tip_commit, *signed, "-F", "-")
+    words = ("commit-tree", tree, "-p", tip_commit, *_signature(repo), "-F", "-")
     text = (message.rstrip("\n") + "\n").encode()
     try:
         commit = as_operator(repo, *words, stdin=text, env=dated(at))
@@ -46,6 +47,22 @@ def squash(repo: Repo, ws: Workspace, run_id: str, tip_commit: str, tree: str, m
     pin(repo, run_id, "final", commit)
     give(repo, ws, commit)
     return commit
+
+
+def try_signing(repo: Repo) -> None:
+    """Make one signed commit that nothing refers to, if the operator signs at all. Raises UserError when that needs a person (decision 0017)."""
+    if not (signature := _signature(repo)):
+        return
+    tree = git(repo, "hash-object", "-t", "tree", "-w", os.devnull)
+    try:
+        as_operator(repo, "commit-tree", tree, *signature, "-F", "-", stdin=b"a try\n")
+    except GitError as error:
+        hint = "unlock the key, or: git config commit.gpgsign false"
+        raise UserError(f"git cannot sign a commit here by itself: {error.words}", hint) from error
+
+
+def _signature(repo: Repo) -> tuple[str, ...]:
+    return ("-S",) if repo.setting("commit.gpgsign").lower() in {"true", "yes", "on", "1"} else ()
 
 
 def landed(repo: Repo, target: Target, commit: str) -> bool:
