@@ -1,6 +1,10 @@
 """Repositories and machines that are not as in the book: hooks that write, no identity, signing, locks, branches that go."""
 
+import shutil
+import subprocess
 from pathlib import Path
+
+import pytest
 
 from nightcrew.core.events import CommitMade, CommitRefused, Landed, LandingRefused, RunStarted
 from nightcrew.core.ids import short
@@ -224,3 +228,35 @@ def test_a_state_folder_that_cannot_be_written(crew: Crew, tmp_path: Path) -> No
     assert done.code in {1, 2}, done
     assert len(done.err.splitlines()) == 1
     assert crew.starts() == []
+
+
+def signs(crew: Crew, **settings: str) -> None:
+    """A person who signs every commit."""
+    crew.solo()
+    for name, value in {"commit.gpgsign": "true", **settings}.items():
+        crew.git("config", name, value)
+
+
+def test_a_signature_that_cannot_work(crew: Crew) -> None:
+    """Rulings 16: signing that needs a person is said before anybody is paid, with git's words; it is never left out silently."""
+    signs(crew, **{"gpg.program": "/bin/false"})
+
+    done = crew.call("run", "write the note")
+
+    assert done.code == 2, done
+    assert "sign" in done.line
+    assert (crew.runs(), crew.starts()) == ([], [])
+
+
+def test_a_signed_landing(crew: Crew) -> None:
+    """What lands is signed as the person signs."""
+    if not shutil.which("ssh-keygen"):
+        pytest.skip("needs ssh-keygen")
+    key = crew.home / "key"
+    subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(key)], check=True)
+    signs(crew, **{"gpg.format": "ssh", "user.signingkey": str(key)})
+
+    done = crew.call("run", "write the note")
+
+    assert done.code == 0, done
+    assert "BEGIN SSH SIGNATURE" in crew.git("cat-file", "commit", "main")
