@@ -99,7 +99,8 @@ def in_a_state(state: RunState) -> None:
     assert len(slots) == len(set(slots)), "two effects want one workspace"
     known = {space.slot for space in state.workspaces.values()}
     fresh = [e for e in effects if e.key not in state.open and hasattr(e, "slot")]
-    assert all(slot_of(e) in known for e in fresh), "a workspace the run has not"
+    strange = [e.key for e in fresh if slot_of(e) not in known]
+    assert strange == [], f"a workspace the run has not, in {state.phase}"
     for effect in effects:
         lands_what_was_tested(state, effect)
     if state.rewinds and state.phase in ORDER:

@@ -170,6 +170,11 @@ def set_up(state: RunState, seat: SeatKey) -> RunState:
     return structs.replace(state, workspaces={**state.workspaces, seat: structs.replace(space, set_up=True)})
 
 
+def at_its_slot(state: RunState, candidate: Candidate) -> Candidate:
+    """A candidate remembered from before, in the workspace its seat has now."""
+    return structs.replace(candidate, slot=slot(state, candidate.seat))
+
+
 def with_candidate(state: RunState, candidate: Candidate) -> RunState:
     """The run with that candidate's newest account."""
     return structs.replace(state, candidates={**state.candidates, candidate.label: candidate})

@@ -125,7 +125,7 @@ def back_to_its_start(state: RunState, phase: PipelinePhase) -> RunState:
 
 def back_to_an_iteration(state: RunState, iteration: int) -> RunState:
     """The run as it was when that iteration began (levels 3 and 4): nothing of a later one is left, no prompt or session used again."""
-    began = state.iterations[iteration - 1] if iteration else None
+    began = rooms.at_its_slot(state, state.iterations[iteration - 1]) if iteration else None
     return structs.replace(
         state,
         iteration=iteration,

@@ -38,6 +38,7 @@ from nightcrew.core.events import (
     StepFailed,
     TimerFired,
     WorkCollected,
+    WorkspaceLost,
     WorkspaceReset,
 )
 from nightcrew.core.ids import AgentId, Tree
@@ -396,6 +397,18 @@ def test_level_three_goes_back_one_iteration() -> None:
         began[0].label: msgspec.structs.replace(began[0], change=sim.state.candidates[began[0].label].change)
     }
     del rest
+
+
+@pytest.mark.parametrize("attempts", [4, 7])
+def test_an_iteration_goes_on_in_the_workspace_there_is(attempts: int) -> None:
+    """Set back to what an iteration began with, the work goes on in the slot its seat has now, not in one lost since."""
+    sim = Sim(story(pipeline=Pipeline(iterations=3), roster="alpha"))
+    sim.run(until=lambda s: s.state.iteration == 2 and s.state.phase is P.Development)
+    sim.fails("alpha", good(), node="dev-fix")
+    sim.fails("alpha", bad(Class.Refused, "no"), node="implement", times=attempts)
+    sim.says(CollectWork, lambda e: WorkspaceLost(key=e.key, slot=e.slot, reason="gone"), times=1, node="implement")
+    assert sim.run().state.phase is P.Complete
+    assert len(sim.started(Land)) == 1
 
 
 def test_level_three_never_goes_below_the_first() -> None:

@@ -80,7 +80,7 @@ def afresh(state: RunState) -> RunState:
     """All lanes from their first turn, in a workspace as the iteration found it (recovery level 2)."""
     state = structs.replace(state, lanes={}, candidates={}, winner=Label(""))
     if state.iteration and state.iterations:
-        began = state.iterations[state.iteration - 1]
+        began = rooms.at_its_slot(state, state.iterations[state.iteration - 1])
         state = rooms.with_candidate(structs.replace(state, winner=began.label), began)
     return rooms.rewound(state, LABELS[0], iteration_base(state))
 
