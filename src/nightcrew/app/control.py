@@ -26,8 +26,8 @@ from nightcrew.engine.shelter import mode_of, version
 from nightcrew.engine.waits import MARKER
 from nightcrew.errors import UserError
 from nightcrew.git import landing, workspace
-from nightcrew.git.landing import try_signing
-from nightcrew.git.repo import Repo, exclude, identity, open_repo, pin, repo_id, target, tip
+from nightcrew.git.landing import try_pushing, try_signing
+from nightcrew.git.repo import Repo, Target, Tip, exclude, identity, open_repo, pin, repo_id, target, tip
 from nightcrew.git.sealed import git
 from nightcrew.git.workspace import Pool
 from nightcrew.journal.blobs import Blobs
@@ -70,9 +70,7 @@ def start(ask: StartAsk, env: Mapping[str, str]) -> RunId:
     roster, notes = _roster(config, env)
     mode = _check_rights(config, roster)
     where = target(repo, config.settings.land.target, config.settings.land.remote)
-    identity(repo)
-    try_signing(repo)
-    at = tip(repo, where)
+    at = _rehearsed(repo, where, config.settings.land.mode)
     first = RunStarted(
         run=_fresh_id(),
         repo=repo_id(repo),
@@ -90,6 +88,16 @@ def start(ask: StartAsk, env: Mapping[str, str]) -> RunId:
         version=__version__,
     )
     return _write(repo, first, text, env)
+
+
+def _rehearsed(repo: Repo, where: Target, mode: str) -> Tip:
+    """The target's tip, after a try of what the end needs: an identity, a signature, the right to push to a remote that answers."""
+    identity(repo)
+    try_signing(repo)
+    at = tip(repo, where)
+    if mode == "push" and where.remote and not at.note:
+        try_pushing(repo, where, at.commit)
+    return at
 
 
 def _fresh_id() -> RunId:

@@ -61,6 +61,16 @@ def try_signing(repo: Repo) -> None:
         raise UserError(f"git cannot sign a commit here by itself: {error.words}", hint) from error
 
 
+def try_pushing(repo: Repo, target: Target, tip_commit: str) -> None:
+    """Ask the remote whether a push would be let in, without one. Raises UserError when not (decision 0017)."""
+    where = f"{tip_commit}:refs/heads/{target.branch}"
+    try:
+        git(repo, "push", "--dry-run", "--no-verify", "--porcelain", str(target.remote), where, profile=OPERATOR)
+    except GitError as error:
+        hint = "mend the access, or leave a branch: --mode branch"
+        raise UserError(f"pushing to {target.remote} cannot work: {error.words}", hint) from error
+
+
 def _signature(repo: Repo) -> tuple[str, ...]:
     return ("-S",) if repo.setting("commit.gpgsign").lower() in {"true", "yes", "on", "1"} else ()
 
