@@ -260,3 +260,16 @@ def test_a_signed_landing(crew: Crew) -> None:
 
     assert done.code == 0, done
     assert "BEGIN SSH SIGNATURE" in crew.git("cat-file", "commit", "main")
+
+
+def test_a_push_that_cannot_work(crew: Crew, tmp_path: Path) -> None:
+    """Rulings 16: a remote that can be read and not written is said before anybody is paid."""
+    repos.bare_remote(crew.repo, tmp_path / "remote.git")
+    crew.solo(land={"mode": "push", "target": "main"})
+    crew.git("config", "remote.origin.pushurl", "/nowhere/at/all.git")
+
+    done = crew.call("run", "write the note")
+
+    assert done.code == 2, done
+    assert "push" in done.line
+    assert (crew.runs(), crew.starts()) == ([], [])
