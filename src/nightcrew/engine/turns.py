@@ -26,6 +26,8 @@ from nightcrew.proc.job import Absent, Exit, Job, Lost
 from nightcrew.proc.sandbox import Sandbox
 
 FENCE = "~~~~~~~~"
+FIRST_LOOK_S, LONGEST_LOOK_S = 0.05, 2.0
+"""Between two looks for a free slot of the machine: turns may be short, waits long."""
 
 
 async def run(effect: StartTurn, ctx: Ctx) -> EffectAnswer:
@@ -86,13 +88,15 @@ async def _admit(effect: StartTurn, ctx: Ctx, agent: Agent, ws: Workspace) -> Ef
     if resolved.why_not:
         outcome = Outcome(kind=Class.ConfigError, reason=line(resolved.why_not))
         return TurnEnded(key=effect.key, outcome=outcome)
+    look_s = FIRST_LOOK_S
     while True:
         granted = await off(ctx.tools.ledger.ask, agent, ctx.folder, ctx.tools.clock.now(), ctx.tools.max_turns)
         match granted:
             case Cooling(until=until, window=window, source=source):
                 return AgentCooling(key=effect.key, agent=agent.id, until=until, window=window, source=source)
             case Full():
-                await ctx.tools.clock.sleep(1.0)
+                await ctx.tools.clock.sleep(look_s)
+                look_s = min(2 * look_s, LONGEST_LOOK_S)
             case _:
                 return None
 
