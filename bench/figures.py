@@ -27,7 +27,9 @@ SILENT_S = 60.0 if LONG else 20.0
 CROWD = 50
 AT_ONCE = 8
 IN_A_ROW = 20
-LATE_S = 6.0
+LATE_S = 30.0
+ENOUGH_S = 75.0
+"""When eight at once have taken so long altogether, the rest of `IN_A_ROW` is left out."""
 LISTED = 10_000
 LONG_JOURNAL = 100_000
 
@@ -190,8 +192,9 @@ def spent_by_turn(here: Machine) -> list[float]:
 
 def at_once() -> Iterator[Figure]:
     """Eight runs in one repository, all landing on one branch, again and again; who takes longer than `LATE_S` is given up."""
-    walls, lost = [], 0
-    for _ in range(IN_A_ROW):
+    walls: list[float] = []
+    lost = 0
+    while len(walls) < IN_A_ROW and (LONG or sum(walls) < ENOUGH_S):
         with machine("mktemp work-XXXXXX", "ls work-*") as here:
             began = time.perf_counter()
             drivers = [stage.start([NIGHTCREW, "run", f"task {n}"], here) for n in range(AT_ONCE)]
@@ -202,9 +205,9 @@ def at_once() -> Iterator[Figure]:
             names = stage.git(here, "ls-tree", "--name-only", "main").splitlines()
             lost += AT_ONCE - sum(name.startswith("work-") for name in names)
             stage.end(*drivers)
-    yield Figure(f"{AT_ONCE} runs at once, median wall of {IN_A_ROW}", statistics.median(walls), 2.5, "s")
-    yield Figure(f"{AT_ONCE} runs at once, slowest of {IN_A_ROW}", max(walls), 2.5, "s")
-    yield Figure(f"... not landed within {LATE_S:g} s, of {AT_ONCE * IN_A_ROW}", lost, 0, "runs")
+    yield Figure(f"{AT_ONCE} runs at once, median wall of {len(walls)} times", statistics.median(walls), 2.5, "s")
+    yield Figure(f"{AT_ONCE} runs at once, slowest of {len(walls)}", max(walls), 2.5, "s")
+    yield Figure(f"... not landed within {LATE_S:g} s, of {AT_ONCE * len(walls)}", lost, 0, "runs")
 
 
 def silence() -> Iterator[Figure]:
