@@ -201,13 +201,24 @@ def drive(
 
 
 def resume(run: RunId, env: Mapping[str, str], limits: Mapping[str, str], *, reconfigure: bool) -> None:
-    """Let a parked run go on, with other limits or settings if asked (rulings 12)."""
+    """Let a parked run go on, with other limits or settings if asked. Raises UserError when no agent of it is there any more (rulings 12)."""
     journal = wiring.open_journal(env)
     state = view(run, env)
+    if not state.done and not reconfigure:
+        _somebody_there(state.started, env)
     if reconfigure or limits:
         say(run, _changed(state.started, journal, env, limits, reconfigure=reconfigure), env)
-    if state.parked:
+    if state.parked or any(isinstance(word.event, ParkAsked) for word in journal.words(run)):
         say(run, ResumeAsked(), env)
+
+
+def _somebody_there(told: RunStarted, env: Mapping[str, str]) -> None:
+    why = [catalog.resolve(agent, env.get("PATH", "")).why_not for agent in told.roster]
+    if all(why):
+        raise UserError(
+            f"no agent of run {told.run} is there any more: {'; '.join(why)}",
+            f"put one back, or take the settings as they are now: nightcrew resume --reconfigure {told.run}",
+        )
 
 
 def _changed(
