@@ -11,7 +11,7 @@ import pytest
 from nightcrew.core.events import CommandsEnded, WorkspaceLost
 from nightcrew.core.work import PipelinePhase
 from support import repos
-from support.crew import LOCAL, Crew, Turn
+from support.crew import LOCAL, Crew, Turn, until
 
 HOLDS: Turn = {"node": "implement", "do": [{"append": "note.txt", "text": "four\n"}, {"wait_for": "{state}/go"}]}
 
@@ -104,6 +104,30 @@ def test_a_program_that_is_not_there(crew: Crew) -> None:
     """An agent's program that does not exist is named."""
     crew.settle({"id": "ghost", "kind": "command", "command": ["no-such-program-here"]})
     refused(crew, "write the note", says="no-such-program-here")
+
+
+def test_a_program_that_goes_away(crew: Crew) -> None:
+    """Rulings 12: at resume no agent of the run is there any more: one line, exit 2; put back, the run goes on."""
+    program = crew.home / "bin/agent"
+    program.parent.mkdir()
+    program.write_text("#!/bin/sh\necho four >> note.txt\n")
+    program.chmod(0o755)
+    crew.settle(
+        {"id": "mine", "kind": "command", "command": [str(program)]},
+        pipeline={"plan": False, "reviewers": 0},
+        verify={"gate": ["grep -q four note.txt"]},
+    )
+    process = crew.start("run", "write the note")
+    until(crew.runs)
+    crew.kill(process)
+    program.rename(program.with_name("aside"))
+
+    refused = crew.call("resume", crew.run)
+
+    assert refused.code == 2
+    assert str(program) in refused.line
+    program.with_name("aside").rename(program)
+    assert crew.call("resume", crew.run).code == 0
 
 
 def test_a_program_that_is_not_executable(crew: Crew, tmp_path: Path) -> None:

@@ -2,10 +2,10 @@
 
 import signal
 
-from nightcrew.core.events import Answered, Cancelled, LandingRefused, LimitReached, ParkAsked
+from nightcrew.core.events import Answered, Cancelled, ConfigChanged, LandingRefused, LimitReached, ParkAsked
 from nightcrew.core.work import PipelinePhase
 from support import repos
-from support.crew import Crew, Turn, until
+from support.crew import LOCAL, Crew, Turn, until
 
 HOLDS: Turn = {
     "node": "implement",
@@ -153,6 +153,53 @@ def test_a_crowd_lands(crew: Crew) -> None:
     assert crew.git("rev-list", "--count", "mine..main") == "8"
     assert {f"{run}.txt" for run in crew.runs()} <= set(crew.git("ls-tree", "--name-only", "main").splitlines())
     assert max(len(crew.facts(LandingRefused, run)) for run in crew.runs()) <= 1
+
+
+def test_words_to_a_run_that_nobody_drives(crew: Crew) -> None:
+    """A park left for a dead driver is undone by the later resume, which goes on to the end; a cancel is obeyed at the next resume."""
+    crew.solo(HOLDS)
+    for word, code in (("park", 0), ("cancel", 1)):
+        process = crew.start("run", "write the note")
+        crew.begun(process, "impl-A")
+        crew.kill(process)
+        assert crew.call(word, crew.run).code == 0
+        (crew.played / "go").touch()
+        assert crew.call("resume", crew.run).code == code
+        (crew.played / "go").unlink()
+
+
+def test_many_resumes_at_once(crew: Crew) -> None:
+    """One of them drives, the others say which; nothing is asked twice."""
+    crew.solo(HOLDS)
+    process = crew.start("run", "write the note")
+    crew.begun(process, "impl-A")
+    crew.kill(process)
+    (crew.played / "go").touch()
+
+    ends = [crew.end(one) for one in [crew.start("resume", crew.run) for _ in range(4)]]
+
+    assert {end.code for end in ends} <= {0, 2}
+    assert 0 in [end.code for end in ends]
+    assert all("driven by process" in end.line for end in ends if end.code == 2)
+    assert crew.seats() == ["alpha@implement", "alpha@commit"]
+
+
+def test_other_settings_for_a_parked_run(crew: Crew) -> None:
+    """Rulings 12: a run keeps what it was told when the files change, until `resume --reconfigure` takes them as they are now."""
+    crew.solo(HOLDS, gate="test -e never.txt || { echo ill; exit 1; }")
+    process = crew.start("run", "write the note")
+    crew.begun(process, "impl-A")
+    process.send_signal(signal.SIGINT)
+    crew.until(parked, process)
+    (crew.played / "go").touch()
+    crew.end(process)
+    crew.settle(pipeline={"plan": False, "reviewers": 0}, land=LOCAL, verify={"gate": ["grep -q four note.txt"]})
+
+    done = crew.call("resume", "--reconfigure", crew.run)
+
+    assert done.code == 0, done
+    assert len(crew.facts(ConfigChanged)) == 1
+    assert crew.seats() == ["alpha@implement", "alpha@commit"]
 
 
 def test_a_default_limit_asks(crew: Crew) -> None:
