@@ -36,9 +36,9 @@ from nightcrew.git import sync as syncing
 from nightcrew.git.collect import Collected
 from nightcrew.git.collect import collect as collect_work
 from nightcrew.git.repo import Target
-from nightcrew.git.sealed import GitError, git
+from nightcrew.git.sealed import GitError, dated, git, run
 from nightcrew.git.slots import Workspace
-from nightcrew.git.sync import Synced
+from nightcrew.git.sync import Synced, head_of
 
 E = TypeVar("E", bound=Effect)
 
@@ -137,12 +137,23 @@ def _synced(effect: SyncBase | ContinueRebase | UndoRebase, ctx: Ctx, found: Syn
 
 
 def reset(effect: ResetWorkspace, ctx: Ctx) -> EffectAnswer:
-    """Set a slot back, after a rescue."""
+    """Set a slot back, after a rescue; then each repair on top, where it fits."""
     ws = slots.lookup(ctx.tools.pool.root, effect.slot, ctx.tools.operator_env)
     again, saved = workspace.reset(ctx.tools.pool, ws, effect.start)
-    return WorkspaceReset(
-        key=effect.key, head=Commit(again.head), tree=Tree(again.tree), rescued=saved.ref if saved else ""
-    )
+    skipped = tuple(repair for repair in effect.repairs if not _mended(again, repair, ctx.at))
+    head, tree = head_of(again)
+    if head != effect.start:
+        snapshot.publish(ctx.tools.repo, again, ctx.run, effect.label, head)
+    rescued = saved.ref if saved else ""
+    return WorkspaceReset(key=effect.key, head=Commit(head), tree=Tree(tree), rescued=rescued, skipped=skipped)
+
+
+def _mended(ws: Workspace, repair: Commit, at: float) -> bool:
+    """Whether a repair is on the branch now; one that conflicts leaves no trace."""
+    picked = run(ws, "cherry-pick", "--allow-empty", "--keep-redundant-commits", repair, ok=(0, 1, 128), env=dated(at))
+    if picked.code:
+        run(ws, "cherry-pick", "--abort", ok=(0, 128))
+    return picked.code == 0
 
 
 def rescue(effect: RescueWork, ctx: Ctx) -> EffectAnswer:

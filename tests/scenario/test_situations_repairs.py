@@ -1,0 +1,53 @@
+"""What a dev-fix mended is kept when a workspace is set back: on top where it fits, told of and rescued where it does not."""
+
+from nightcrew.core.events import EffectStarted, RecoveryAttempted, RecoverySucceeded, WorkspaceReset
+from support.crew import Crew, Turn
+
+QUICK = {"pause": "1s", "pause_max": "1s", "ceiling": 6}
+NO_ROUNDS = {"plan": False, "reviewers": 0, "gate_fix_rounds": 0}
+
+
+def repair(turn: int, *steps: dict[str, str]) -> Turn:
+    """The n-th dev-fix."""
+    return {"node": "dev-fix", "turn": turn, "do": list(steps)}
+
+
+def test_repairs_go_on_top_of_a_reset(crew: Crew) -> None:
+    """R03: four repairs that only help together: set back at the fourth attempt, all four are there, and the gate passes."""
+    turns = [repair(n, {"write": f"cure{n}.txt", "text": "x\n"}) for n in (1, 2, 3, 4)]
+    gate = "for n in 1 2 3 4; do test -e cure$n.txt || { echo ill $n; exit 1; }; done; test -e back.txt || { echo ill; exit 1; }"
+    spoils = repair(4, {"write": "cure4.txt", "text": "x\n"}, {"write": "back.txt", "text": "x\n"})
+    crew.solo(*turns[:3], spoils, pipeline=NO_ROUNDS, recovery=QUICK, gate=gate)
+
+    done = crew.call("run", "write the note")
+
+    assert done.code == 0, done
+    assert [e.level for e in crew.facts(RecoveryAttempted)] == [1, 1, 1, 2]
+    (reset,) = crew.facts(WorkspaceReset)
+    assert reset.skipped == ()
+    assert {"note.txt", "cure1.txt", "cure4.txt"} <= set(crew.git("ls-tree", "--name-only", "main").splitlines())
+    assert crew.facts(RecoverySucceeded) == [RecoverySucceeded(level=2, total_attempts=4)]
+
+
+def test_a_repair_that_conflicts_is_left_out(crew: Crew) -> None:
+    """R03, R21: a repair of a gate-fix's line does not fit without it: left out, the later ones are on top, all of it rescued."""
+    fixes: Turn = {"node": "gate-fix", "turn": 2, "do": [{"write": "line.txt", "text": "theirs\n"}]}
+    turns = [repair(1, {"write": "line.txt", "text": "mine\n"}), repair(4, {"write": "cure.txt", "text": "x\n"})]
+    pipeline = {**NO_ROUNDS, "gate_fix_rounds": 1}
+    crew.solo(
+        fixes,
+        *turns,
+        pipeline=pipeline,
+        recovery=QUICK,
+        gate="test -e cure.txt && ! test -e line.txt || { echo ill; exit 1; }",
+    )
+
+    done = crew.call("run", "write the note")
+
+    assert done.code == 0, done
+    (reset,) = crew.facts(WorkspaceReset)
+    resets = [e.effect for e in crew.facts(EffectStarted) if "/ResetWorkspace/" in e.key]
+    assert reset.skipped == resets[0].repairs[:1]
+    assert crew.shown(reset.skipped[0], "line.txt") == "mine\n"
+    names = crew.git("ls-tree", "--name-only", "main").splitlines()
+    assert ("cure.txt" in names, "line.txt" in names) == (True, False)
