@@ -10,7 +10,7 @@ from nightcrew.git import workspace
 from nightcrew.git.collect import Collected, collect
 from nightcrew.git.slots import Workspace, WorkspaceLost
 from nightcrew.git.workspace import Pool
-from support.repos import ODD_NAMES, commit, environment, forget, git, make_repo, refs, shown, write
+from support.repos import ODD_NAMES, commit, environment, forget, git, make_repo, refs, shown, state, write
 
 RUN = "20260101-000000-a1b2"
 BRANCH = "nightcrew/a1b2/A"
@@ -223,6 +223,19 @@ def test_a_deleted_git_folder_loses_nothing(source: Path, pool: Pool, ws: Worksp
     sound(source, ws, found)
     assert shown(source, found.head, "note.txt") == "result\n"
     assert found.commits == 1
+
+
+def test_a_git_folder_that_points_elsewhere_is_not_followed(source: Path, pool: Pool, ws: Workspace) -> None:
+    """An agent that links `.git` to the person's own repository brings none of its refs over and harms nothing there."""
+    write(ws.path, {"note.txt": "result\n"})
+    forget(ws.git_dir)
+    ws.git_dir.symlink_to(source / ".git")
+    before = state(source)
+    found = collected(pool, ws)
+    sound(source, ws, found)
+    assert shown(source, found.head, "note.txt") == "result\n"
+    assert state(source) == before
+    assert refs(source, "refs/nightcrew/rescue") == {}
 
 
 def test_a_deleted_folder_is_told(pool: Pool, ws: Workspace) -> None:

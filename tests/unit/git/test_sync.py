@@ -11,7 +11,18 @@ from nightcrew.git.repo import Target
 from nightcrew.git.slots import Workspace
 from nightcrew.git.sync import Synced
 from nightcrew.git.workspace import Pool
-from support.repos import bare_remote, commit, environment, git, make_repo, move_remote, shallow_clone, shown, write
+from support.repos import (
+    bare_remote,
+    commit,
+    environment,
+    git,
+    make_repo,
+    move_remote,
+    refs,
+    shallow_clone,
+    shown,
+    write,
+)
 
 RUN = "20260101-000000-a1b2"
 BRANCH = "nightcrew/a1b2/A"
@@ -239,6 +250,7 @@ def test_many_steps_are_one_neutral_commit_on_the_tip(source: Path, remote: Path
     assert sync.undo_rebase(pool.repo, ws, RUN, head).head == work(ws) == head
     assert synced(pool, ws, head) == found
     assert workspace.release(pool, ws) is None
+    assert refs(source, "refs/nightcrew/rescue") == {}
 
 
 def test_work_of_one_commit_moves_as_it_is(remote: Path, pool: Pool, ws: Workspace) -> None:
