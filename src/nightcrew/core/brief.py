@@ -53,3 +53,22 @@ def outputs(title: str, results: Iterable[CommandResult]) -> tuple[Part, ...]:
         parts += [Part(text=f"`{result.command}` ({how}):")]
         parts += [part for part in (quoted(result.output, OUTPUT_LIMIT),) if part]
     return (Part(text=f"# {title}"), *parts) if parts else ()
+
+
+def preflight(state: RunState) -> tuple[Part, ...]:
+    """What the checks said before anything was done."""
+    seen = state.preflight
+    return outputs("What the checks say on the untouched base", seen.results) if seen else ()
+
+
+def change(patch: Blob | None, title: str = "The change so far") -> tuple[Part, ...]:
+    """The work as it stands, if there is any."""
+    shown = quoted(patch, PATCH_LIMIT)
+    return (Part(text=f"# {title}"), shown) if shown else ()
+
+
+def fixing(state: RunState, *new: Part | str | None, memory: bool) -> Brief:
+    """A fixer's brief: what is new alone for one that remembers, else after all that it must know."""
+    if memory:
+        return brief(*new)
+    return brief(HOUSE, *task(state), *plan(state), *change(state.chosen.change.patch), *new)

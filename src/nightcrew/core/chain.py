@@ -18,7 +18,7 @@ from nightcrew.core.ids import AgentId, Label, SeatKey, SlotId, fraction
 from nightcrew.core.reading import json_answer
 from nightcrew.core.roster import AgentRole, Answers
 from nightcrew.core.seats import forget, has_session, sat_down, seat_in, took_turn
-from nightcrew.core.state import Call, RunState, key_for, line, timer, without
+from nightcrew.core.state import Call, RunState, keyed, line, timer, without
 from nightcrew.core.work import UNAVAILABLE, Brief, Class, FailClass, Failure, Handover, Outcome, Part, QuotaLoss
 
 PASSING = frozenset({Class.RateLimit, Class.Overloaded, Class.Network, Class.ServerError})
@@ -41,19 +41,15 @@ class Wish(NamedTuple):
     node: str
     seat: SeatKey
     role: AgentRole
-    entries: tuple[tuple[AgentId, SeatKey], ...]
     slot: SlotId
     answers: Answers
-    reads: str
     brief: Callable[[bool], Brief]
-    shape: str = ""
-    """The JSON shape a structured answer must have."""
-    label: Label = Label("")
-    read_only: bool = False
-    lenient: bool = False
-    """Whether an answer counts without its shape, once two more were asked for; the files decide anyway."""
-    before: tuple[AgentId, ...] = ()
-    """The chain's entries before the sticky start, which this call does not ask."""
+    reads: str = ""
+    shape: str = ""  # the JSON shape a structured answer must have
+    label: Label = Label("")  # whose work it edits; a seat without one only reads
+    lenient: bool = False  # an answer counts without its shape, once two more were asked for; the files decide anyway
+    entries: tuple[tuple[AgentId, SeatKey], ...] = ()
+    before: tuple[AgentId, ...] = ()  # the chain's entries before the sticky start, which this call does not ask
 
 
 class Good(NamedTuple):
@@ -64,14 +60,8 @@ class Good(NamedTuple):
     seat: SeatKey
 
 
-class Bad(NamedTuple):
-    """The chain is exhausted; it is reported as one failed agent would be."""
-
-    failure: Failure
-
-
-Verdict = Good | Bad | None
-"""None: the call goes on."""
+Verdict = Good | Failure | None
+"""None: the call goes on. A chain that is exhausted is reported as one failed agent would be."""
 
 
 def output_advances(outcome: Outcome, tries: int, again: int, cold: int, retries: int) -> bool:
@@ -97,26 +87,19 @@ def signature_of(reason: str) -> str:
 
 def failure_of(outcome: Outcome) -> tuple[FailClass, str]:
     """How a call failed and one short line why, for the handover record."""
-    reason = line(outcome.reason) or str(outcome.kind)
-    match outcome.kind:
-        case Class.Quota:
-            return FailClass.Quota, reason
-        case Class.Timeout:
-            return FailClass.Timeout, reason
-        case _:
-            return FailClass.Other, reason
+    kinds = {Class.Quota: FailClass.Quota, Class.Timeout: FailClass.Timeout}
+    return kinds.get(outcome.kind, FailClass.Other), line(outcome.reason) or str(outcome.kind)
 
 
-def walk(
-    state: RunState, role: AgentRole, seat: SeatKey, nodes: Iterable[str]
-) -> tuple[tuple[tuple[AgentId, SeatKey], ...], tuple[AgentId, ...]]:
-    """The entries of a role's chain for one seat, from its sticky start, and the ids before that start.
+def walked(state: RunState, wish: Wish) -> Wish:
+    """The wish with the entries of its role's chain for its seat, from its sticky start.
 
-    Sticky: whoever took this seat over last on one of `nodes`, since the chain was last reset, goes on sitting there.
+    Sticky: whoever took this seat over last at this node, since the chain was last reset, goes on sitting there.
     """
-    chain = state.started.roles.chain(role)
-    start = sticky_start(chain, (h for h in counted(state, str(role)) if h.seat == seat), nodes)
-    return tuple((agent, seat) for agent in chain[start:]), chain[:start]
+    agents = state.started.roles.chain(wish.role)
+    mine = (h for h in counted(state, str(wish.role)) if h.seat == wish.seat)
+    start = sticky_start(agents, mine, (wish.node,))
+    return wish._replace(entries=tuple((agent, wish.seat) for agent in agents[start:]), before=agents[:start])
 
 
 def counted(state: RunState, chain: str) -> tuple[Handover, ...]:
@@ -149,22 +132,14 @@ def _turn(state: RunState, wish: Wish, call: Call) -> StartTurn:
     memory = has_session(seat, wish.slot)
     limit = state.started.limits.turn_s
     reask = call.reasked > 0 and memory and bool(wish.shape)
-    return StartTurn(
-        key=key_for(state, StartTurn, wish.node, seat_key),
-        node=wish.node,
-        seat=seat_key,
-        role=wish.role,
-        agent=agent,
-        slot=wish.slot,
+    turn = StartTurn(
+        node=wish.node, seat=seat_key, role=wish.role, agent=agent, slot=wish.slot, answers=wish.answers,
         brief=Brief((Part(text=_REASK), Part(text=json_answer(wish.shape)))) if reask else wish.brief(memory),
-        answers=wish.answers,
-        reads=wish.reads,
-        label=wish.label,
-        session="" if memory else seat.minted,
-        resume=seat.reported if memory else "",
-        read_only=wish.read_only,
+        reads=wish.reads, label=wish.label, session="" if memory else seat.minted,
+        resume=seat.reported if memory else "", read_only=not wish.label,
         total_s=max(min(120.0, limit), limit / 4) if reask else limit,
-    )
+    )  # fmt: skip
+    return keyed(state, turn)
 
 
 def answered(state: RunState, wish: Wish, effect: Effect, event: EffectAnswer) -> tuple[RunState, Verdict]:
@@ -269,22 +244,11 @@ def _exhausted(state: RunState, wish: Wish, call: Call, outcome: Outcome) -> tup
         state = structs.replace(state, quota_losses=(*state.quota_losses, loss))
     _, reason = failure_of(outcome)
     failure = Failure(
-        phase=state.phase,
-        role=str(wish.role),
-        kind=str(outcome.kind),
-        reason=reason,
-        node=wish.node,
-        seat=seat,
-        signature=signature_of(reason),
-        detail=outcome.answer,
-        unavailable=outcome.kind in UNAVAILABLE,
-        exhausted=str(wish.role),
-        asked=tuple(agent for agent, _ in call.entries[: call.at + 1]),
-    )
-    return _close(state, wish), Bad(failure)
-
-
-# ── handovers ─────────────────────────────────────────────────────────────────────────────────────────────────────
+        phase=state.phase, role=str(wish.role), kind=str(outcome.kind), reason=reason, node=wish.node, seat=seat,
+        signature=signature_of(reason), detail=outcome.answer, unavailable=outcome.kind in UNAVAILABLE,
+        exhausted=str(wish.role), asked=tuple(agent for agent, _ in call.entries[: call.at + 1]),
+    )  # fmt: skip
+    return _close(state, wish), failure
 
 
 def due(state: RunState) -> HandedOver | None:
@@ -330,15 +294,9 @@ def _handover(state: RunState, call: Call, index: int, outcome: Outcome) -> Hand
     fail, reason = failure_of(outcome)
     to_agent, seat = call.entries[index + 1]
     return Handover(
-        at=state.at,
-        node=call.node,
-        seat=seat,
-        from_agent=call.entries[index][0],
-        to_agent=to_agent,
-        fail=fail,
-        reason=reason,
-        signature=_signature(outcome),
-    )
+        at=state.at, node=call.node, seat=seat, from_agent=call.entries[index][0], to_agent=to_agent, fail=fail,
+        reason=reason, signature=_signature(outcome),
+    )  # fmt: skip
 
 
 def _begun(state: RunState, call: Call) -> bool:

@@ -7,13 +7,13 @@ from msgspec import Struct
 
 from nightcrew.core.ids import AgentId, Commit, EffectId, Label, SeatKey, SlotId, Tree
 from nightcrew.core.roster import AgentRole, Answers
-from nightcrew.core.work import Blob, Brief, CommitText, Purpose
+from nightcrew.core.work import Brief, CommitText, Purpose
 
 
 class Request(Struct, frozen=True, tag=True, omit_defaults=True, kw_only=True):
-    """What every request has: its key, and the node and seat it is for."""
+    """What every request has: its key (given by `state.keyed`), and the node and seat it is for."""
 
-    key: EffectId
+    key: EffectId = EffectId("")
     node: str
     seat: SeatKey = SeatKey("")
 
@@ -162,29 +162,11 @@ class EmitCompletionMarkerAndTerminate(Request, frozen=True, tag=True):
 
 
 Effect = (
-    PrepareWorkspace
-    | StartTurn
-    | RunCommands
-    | CollectWork
-    | SyncBase
-    | ContinueRebase
-    | UndoRebase
-    | MakeCommit
-    | Land
-    | ResetWorkspace
-    | RescueWork
-    | DropWorkspaces
-    | Timer
-    | Ask
-    | EmitCompletionMarkerAndTerminate
-)
+    PrepareWorkspace | StartTurn | RunCommands | CollectWork | SyncBase | ContinueRebase | UndoRebase | MakeCommit | Land
+    | ResetWorkspace | RescueWork | DropWorkspaces | Timer | Ask | EmitCompletionMarkerAndTerminate
+)  # fmt: skip
 
 
 def slot_of(effect: Effect) -> SlotId:
     """The workspace an effect holds while it is open; empty when it holds none."""
     return SlotId(getattr(effect, "slot", ""))
-
-
-def blobs_of(brief: Brief) -> tuple[Blob, ...]:
-    """The blobs a brief needs when it is put together."""
-    return tuple(part.blob for part in brief.parts if part.blob is not None)

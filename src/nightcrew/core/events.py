@@ -26,9 +26,6 @@ class Answer(Fact, frozen=True, tag=True):
     key: EffectId
 
 
-# ── the life of a run ─────────────────────────────────────────────────────────────────────────────────────────────
-
-
 class RunStarted(Fact, frozen=True, tag=True):
     """All that the run needs of the world's settings. `repo` names a place; facts hold no paths (decision 0005)."""
 
@@ -99,9 +96,6 @@ class LimitReached(Fact, frozen=True, tag=True):
     valve: str
     value: float
     mine: bool
-
-
-# ── the life of an effect ─────────────────────────────────────────────────────────────────────────────────────────
 
 
 class EffectStarted(Fact, frozen=True, tag=True):
@@ -267,9 +261,6 @@ class TimerFired(Answer, frozen=True, tag=True):
     early: bool = False
 
 
-# ── decisions, written down through `Record` ──────────────────────────────────────────────────────────────────────
-
-
 class HandedOver(Fact, frozen=True, tag=True):
     """A seat goes to the next agent of its chain."""
 
@@ -347,57 +338,19 @@ class RecoverySucceeded(Fact, frozen=True, tag=True):
 
 
 AwaitingDevFixEvent = (
-    DevFixTriggered
-    | DevFixSkipped
-    | DevFixCompleted
-    | DevFixAgentUnavailable
-    | CompletionMarkerEmitted
-    | CompletionMarkerWriteFailed
-    | RecoveryAttempted
-    | RecoveryEscalated
-    | RecoverySucceeded
-)
+    DevFixTriggered | DevFixSkipped | DevFixCompleted | DevFixAgentUnavailable | CompletionMarkerEmitted
+    | CompletionMarkerWriteFailed | RecoveryAttempted | RecoveryEscalated | RecoverySucceeded
+)  # fmt: skip
 """The nine facts of the recovery loop; the names of variants and fields are its wire form."""
-
 EffectAnswer = (
-    Asked
-    | EffectBegun
-    | Cancelled
-    | StepFailed
-    | HandlerCrashed
-    | WorkspaceReady
-    | WorkspaceLost
-    | TurnEnded
-    | TurnLost
-    | AgentCooling
-    | CommandsEnded
-    | WorkCollected
-    | BaseSynced
-    | CommitMade
-    | CommitRefused
-    | Landed
-    | LandingRefused
-    | WorkspaceReset
-    | WorkRescued
-    | WorkspacesDropped
-    | TimerFired
-)
-
+    Asked | EffectBegun | Cancelled | StepFailed | HandlerCrashed | WorkspaceReady | WorkspaceLost | TurnEnded | TurnLost
+    | AgentCooling | CommandsEnded | WorkCollected | BaseSynced | CommitMade | CommitRefused | Landed | LandingRefused
+    | WorkspaceReset | WorkRescued | WorkspacesDropped | TimerFired
+)  # fmt: skip
 Event = (
-    RunStarted
-    | ConfigChanged
-    | ParkAsked
-    | ResumeAsked
-    | CancelAsked
-    | Answered
-    | Noted
-    | LimitReached
-    | EffectStarted
-    | HandedOver
-    | ChainReset
-    | EffectAnswer
-    | AwaitingDevFixEvent
-)
+    RunStarted | ConfigChanged | ParkAsked | ResumeAsked | CancelAsked | Answered | Noted | LimitReached | EffectStarted
+    | HandedOver | ChainReset | EffectAnswer | AwaitingDevFixEvent
+)  # fmt: skip
 
 
 class Entry(Struct, frozen=True):

@@ -4,15 +4,16 @@ Sticky within a run and never persisted: the memory is `RunState.handovers` alon
 read one record and nothing is written to the config.
 """
 
-from nightcrew.core.chain import counted, sticky_start
+from collections.abc import Callable
+
+from nightcrew.core import chain
 from nightcrew.core.ids import AgentId, SeatKey
-from nightcrew.core.roster import AgentRole
+from nightcrew.core.roster import AgentRole, Answers
 from nightcrew.core.state import RunState
-from nightcrew.core.work import Candidate, CommandResult
+from nightcrew.core.work import Brief, Candidate, CommandResult
 
 FIX_NODES = ("fix", "gate-fix", "land", "rebase")
 """Every consumer records its handovers under exactly one of these, so that the two sides cannot disagree."""
-
 FIX_SEAT = SeatKey("fix")
 
 
@@ -24,14 +25,28 @@ def attempts(state: RunState, winner: Candidate) -> tuple[tuple[tuple[AgentId, S
     """
     if not state.started.roles.fixer_set:
         return ((winner.agent, winner.seat),), ()
-    chain = state.started.roles.chain(AgentRole.Fixer)
-    start = sticky_start(chain, counted(state, str(AgentRole.Fixer)), FIX_NODES)
-    seats = tuple((agent, winner.seat if agent == winner.agent else FIX_SEAT) for agent in chain[start:])
-    return seats, chain[:start]
+    agents = state.started.roles.chain(AgentRole.Fixer)
+    start = chain.sticky_start(agents, chain.counted(state, str(AgentRole.Fixer)), FIX_NODES)
+    seats = tuple((agent, winner.seat if agent == winner.agent else FIX_SEAT) for agent in agents[start:])
+    return seats, agents[:start]
 
 
-def gate_round_left(state: RunState, winner: Candidate, red: CommandResult) -> bool:
+def can_fix(state: RunState) -> bool:
+    """Whether there is anybody to ask."""
+    return bool(attempts(state, state.chosen)[0])
+
+
+def wish(state: RunState, node: str, brief: Callable[[bool], Brief], reads: str = "", shape: str = "") -> chain.Wish:
+    """One round of a fixer in the winner's workspace: one seat `fix` for all four nodes."""
+    winner = state.chosen
+    entries, before = attempts(state, winner)
+    return chain.Wish(
+        node=node, seat=FIX_SEAT, role=AgentRole.Fixer, entries=entries, before=before, slot=winner.slot,
+        answers=Answers.Edit, reads=reads, shape=shape, lenient=bool(shape), label=winner.label, brief=brief,
+    )  # fmt: skip
+
+
+def gate_round_left(state: RunState, red: CommandResult) -> bool:
     """Whether a gate-fix round can help and may be made: an ordinary failure, budget left, and somebody to ask."""
     at = state.validating
-    left = at.rounds < state.settings.pipeline.gate_fix_rounds + at.granted
-    return red.ordinary and left and bool(attempts(state, winner)[0])
+    return red.ordinary and at.rounds < state.settings.pipeline.gate_fix_rounds + at.granted and can_fix(state)

@@ -1,6 +1,6 @@
 """What a run may spend, and whether it has (decision 0024)."""
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 
 class Limit(Struct, frozen=True):
@@ -60,6 +60,5 @@ def exceeded(limits: Limits, spend: Spend) -> Reached | None:
 def raised(limits: Limits, valve: str, by: float) -> Limits:
     """The same limits with `valve` raised by `by`, now the operator's decision but still asking when reached again."""
     limit: Limit = getattr(limits, valve)
-    values = {name: getattr(limits, name) for name in limits.__struct_fields__}
-    values[valve] = Limit(None if limit.value is None else limit.value + by, limit.mine)
-    return Limits(**values)
+    value = None if limit.value is None else limit.value + by
+    return structs.replace(limits, **{valve: Limit(value, limit.mine)})

@@ -11,70 +11,31 @@ from typing import get_args
 from msgspec import structs
 
 from nightcrew.core import basing, chain, limits, recovery, rooms
-from nightcrew.core.effects import (
-    Ask,
-    Effect,
-    EmitCompletionMarkerAndTerminate,
-    PrepareWorkspace,
-    ResetWorkspace,
-    RunCommands,
-    StartTurn,
-    Timer,
-    slot_of,
-)
-from nightcrew.core.events import (
-    AgentCooling,
-    Answer,
-    Answered,
-    AwaitingDevFixEvent,
-    CancelAsked,
-    Cancelled,
-    ChainReset,
-    CommandsEnded,
-    CompletionMarkerEmitted,
-    CompletionMarkerWriteFailed,
-    ConfigChanged,
-    EffectAnswer,
-    EffectStarted,
-    Entry,
-    Event,
-    HandedOver,
-    HandlerCrashed,
-    LimitReached,
-    ParkAsked,
-    Record,
-    ResumeAsked,
-    RunStarted,
-    StepFailed,
-    TurnEnded,
-    Wanted,
-    WorkspaceLost,
-    WorkspaceReady,
-    WorkspaceReset,
-)
+from nightcrew.core import effects as fx
+from nightcrew.core import events as ev
 from nightcrew.core.ids import EffectId, SeatKey
 from nightcrew.core.phases import landing, planning
 from nightcrew.core.phases.catalog import PHASES
-from nightcrew.core.state import Marker, Opened, RunState, busy, key_for, lane, without
-from nightcrew.core.trouble import fail
-from nightcrew.core.work import Class, Failure, Outcome, PipelinePhase, Purpose, Question
+from nightcrew.core.state import Marker, Opened, RunState, asking, busy, enter, key_for, keyed, lane, red_of, without
+from nightcrew.core.trouble import fails, missing
+from nightcrew.core.work import Class, Outcome, PipelinePhase, Purpose, Question
 
 CRASHES = 2
 """How often the same effect is run again after our own bug, or after a fault of a step that may pass (decision 0007)."""
 MORE = "more"
-_VARIANTS = get_args(AwaitingDevFixEvent)
+_VARIANTS = get_args(ev.AwaitingDevFixEvent)
 
 
-def begin(entry: Entry) -> RunState:
+def begin(entry: ev.Entry) -> RunState:
     """The state after a run's first fact; a journal that begins otherwise is a bug."""
     event = entry.event
-    if not isinstance(event, RunStarted):
+    if not isinstance(event, ev.RunStarted):
         raise TypeError(f"the first fact of a run is RunStarted, not {type(event).__name__}")
     state = RunState(started=event, seq=entry.seq, at=entry.at, phase=PipelinePhase.Planning, base=event.base)
     return _advance(state)
 
 
-def reduce(state: RunState, entry: Entry) -> RunState:
+def reduce(state: RunState, entry: ev.Entry) -> RunState:
     """The state after one more fact. Total: what is late, doubled or unknown changes nothing but the clock and the bill."""
     wall = max(0.0, entry.at - state.at) if busy(state) else 0.0
     spend = structs.replace(state.spend, wall_s=state.spend.wall_s + wall)
@@ -82,15 +43,15 @@ def reduce(state: RunState, entry: Entry) -> RunState:
     return _advance(_fold(state, entry.event))
 
 
-def _fold(state: RunState, event: Event) -> RunState:
+def _fold(state: RunState, event: ev.Event) -> RunState:
     match event:
-        case EffectStarted():
+        case ev.EffectStarted():
             return _started(state, event)
-        case HandedOver(handover=handover):
+        case ev.HandedOver(handover=handover):
             return chain.handed_over(state, handover)
-        case ChainReset():
+        case ev.ChainReset():
             return recovery.chain_reset(state, event)
-        case Answer():
+        case ev.Answer():
             return _answer(state, event)
         case _ if isinstance(event, _VARIANTS):
             return recovery.applied(_marker_closed(state, event), event)
@@ -98,22 +59,22 @@ def _fold(state: RunState, event: Event) -> RunState:
             return _told(state, event)
 
 
-def _told(state: RunState, event: Event) -> RunState:
+def _told(state: RunState, event: ev.Event) -> RunState:
     """What people said, and what a limit means."""
     if state.done:
         return state
     match event:
-        case ParkAsked(now=now) if state.marker is None:
+        case ev.ParkAsked(now=now) if state.marker is None:
             return structs.replace(state, parked=True, park_now=state.park_now or now or state.parked)
-        case ResumeAsked():
+        case ev.ResumeAsked():
             return structs.replace(state, parked=False, park_now=False)
-        case CancelAsked(reason=reason):
+        case ev.CancelAsked(reason=reason):
             return recovery.ending(structs.replace(state, parked=False, park_now=False), reason)
-        case Answered():
+        case ev.Answered():
             return _replied(state, event)
-        case LimitReached():
+        case ev.LimitReached():
             return _limited(state, event)
-        case ConfigChanged():
+        case ev.ConfigChanged():
             new = {name: getattr(event, name) for name in ("limits", "roster", "roles", "settings")}
             changed = {name: value for name, value in new.items() if value is not None}
             return structs.replace(state, started=structs.replace(state.started, **changed))
@@ -121,10 +82,7 @@ def _told(state: RunState, event: Event) -> RunState:
             return state
 
 
-# ── the life of an effect ─────────────────────────────────────────────────────────────────────────────────────────
-
-
-def _started(state: RunState, event: EffectStarted) -> RunState:
+def _started(state: RunState, event: ev.EffectStarted) -> RunState:
     effect = event.effect
     if state.done or event.key in state.open or event.key != key_for(state, type(effect), effect.node, effect.seat):
         return state
@@ -132,41 +90,45 @@ def _started(state: RunState, event: EffectStarted) -> RunState:
     return structs.replace(state, open={**state.open, event.key: opened})
 
 
-def _answer(state: RunState, event: EffectAnswer) -> RunState:
+def _answer(state: RunState, event: ev.EffectAnswer) -> RunState:
     opened = state.open.get(event.key)
     if opened is None:
         return _late(state, event)
     if not event.terminal:
         return structs.replace(state, open={**state.open, event.key: structs.replace(opened, begun=True)})
     state = _cut_off(_billed(_closed(state, event.key), opened, event), opened, event)
-    if isinstance(event, Cancelled):
+    if isinstance(event, ev.Cancelled):
         return state
-    if isinstance(event, WorkspaceLost):
+    if isinstance(event, ev.WorkspaceLost):
         return _workspace_lost(state, event)
-    if isinstance(event, HandlerCrashed | StepFailed):
+    if isinstance(event, ev.HandlerCrashed | ev.StepFailed):
         return _step_failed(state, opened, event)
-    effect = opened.effect
-    counted = lane(type(effect).__name__, effect.node, effect.seat)
-    state = structs.replace(state, crashes=without(state.crashes, counted)) if counted in state.crashes else state
-    if isinstance(effect, PrepareWorkspace):
-        return rooms.ready(state, effect, event) if isinstance(event, WorkspaceReady) else state
-    if isinstance(effect, ResetWorkspace):
-        return rooms.was_reset(state, effect, event) if isinstance(event, WorkspaceReset) else state
-    if isinstance(effect, RunCommands) and effect.purpose is Purpose.Setup and isinstance(event, CommandsEnded):
-        return _set_up(state, effect, event)
-    return _routed(state, opened, event)
+    state = structs.replace(state, crashes=without(state.crashes, _lane(opened.effect)))
+    match opened.effect, event:
+        case fx.PrepareWorkspace() as effect, _:
+            return rooms.ready(state, effect, event) if isinstance(event, ev.WorkspaceReady) else state
+        case fx.ResetWorkspace() as effect, _:
+            return rooms.was_reset(state, effect, event) if isinstance(event, ev.WorkspaceReset) else state
+        case fx.RunCommands(purpose=Purpose.Setup) as effect, ev.CommandsEnded():
+            return _set_up(state, effect, event)
+        case _:
+            return _routed(state, opened, event)
 
 
-def _cut_off(state: RunState, opened: Opened, event: EffectAnswer) -> RunState:
+def _lane(effect: fx.Effect) -> str:
+    return lane(type(effect).__name__, effect.node, effect.seat)
+
+
+def _cut_off(state: RunState, opened: Opened, event: ev.EffectAnswer) -> RunState:
     """A turn that began and whose answer is not routed: the id it was offered may be taken, so it is not offered again."""
     unrouted = opened.visit != state.visit or state.marker is not None
-    spoiled = unrouted or isinstance(event, Cancelled | WorkspaceLost | HandlerCrashed | StepFailed)
-    if spoiled and opened.begun and isinstance(opened.effect, StartTurn):
+    spoiled = unrouted or isinstance(event, ev.Cancelled | ev.WorkspaceLost | ev.HandlerCrashed | ev.StepFailed)
+    if spoiled and opened.begun and isinstance(opened.effect, fx.StartTurn):
         return chain.interrupted(state, opened.effect, "")
     return state
 
 
-def _workspace_lost(state: RunState, event: WorkspaceLost) -> RunState:
+def _workspace_lost(state: RunState, event: ev.WorkspaceLost) -> RunState:
     winner = state.winning
     if winner is not None and winner.slot == event.slot:
         review, gate = state.reviewing, state.validating
@@ -176,127 +138,100 @@ def _workspace_lost(state: RunState, event: WorkspaceLost) -> RunState:
     return rooms.lost(state, event.slot)
 
 
-def _routed(state: RunState, opened: Opened, event: EffectAnswer) -> RunState:
+def _routed(state: RunState, opened: Opened, event: ev.EffectAnswer) -> RunState:
     if state.marker is not None:
         return recovery.marker_answered(state, opened.effect, event)
     if opened.visit != state.visit or state.done:
         return state
     if state.phase is PipelinePhase.AwaitingDevFix:
         return recovery.answered(state, opened.effect, event)
-    return PHASES[state.phase].answered(state, opened.effect, event)
+    phase = PHASES[state.phase]
+    return state if phase.winner and state.winning is None else phase.answered(state, opened.effect, event)
 
 
 def _closed(state: RunState, key: EffectId) -> RunState:
-    effect = state.open[key].effect
-    counted = lane(type(effect).__name__, effect.node, effect.seat)
+    counted = _lane(state.open[key].effect)
     asked = {**state.asked, counted: state.asked.get(counted, 0) + 1}
     return structs.replace(state, open=without(state.open, key), asked=asked)
 
 
-def _marker_closed(state: RunState, event: Event) -> RunState:
-    if not isinstance(event, CompletionMarkerEmitted | CompletionMarkerWriteFailed):
+def _marker_closed(state: RunState, event: ev.Event) -> RunState:
+    if not isinstance(event, ev.CompletionMarkerEmitted | ev.CompletionMarkerWriteFailed):
         return state
-    for key, opened in state.open.items():
-        if isinstance(opened.effect, EmitCompletionMarkerAndTerminate):
-            return _closed(state, key)
-    return state
+    markers = (key for key, o in state.open.items() if isinstance(o.effect, fx.EmitCompletionMarkerAndTerminate))
+    key = next(markers, None)
+    return state if key is None else _closed(state, key)
 
 
-def _billed(state: RunState, opened: Opened, event: EffectAnswer) -> RunState:
+def _billed(state: RunState, opened: Opened, event: ev.EffectAnswer) -> RunState:
     effect = opened.effect
-    if not isinstance(effect, StartTurn):
+    if not isinstance(effect, fx.StartTurn) or isinstance(event, ev.AgentCooling):
         return state
-    if isinstance(event, TurnEnded):
+    if isinstance(event, ev.TurnEnded):
         return _pay(state, event.outcome)
-    if isinstance(event, AgentCooling):
-        return state
     return structs.replace(state, unbilled={**state.unbilled, event.key: effect.agent})
 
 
 def _pay(state: RunState, outcome: Outcome) -> RunState:
     spend = state.spend
     spend = structs.replace(
-        spend,
-        usd=spend.usd + (outcome.usd or 0.0),
-        tokens=spend.tokens + (outcome.tokens or 0),
-        turns=spend.turns + 1,
-        unpriced=spend.unpriced + (outcome.usd is None),
-    )
+        spend, usd=spend.usd + (outcome.usd or 0.0), tokens=spend.tokens + (outcome.tokens or 0),
+        turns=spend.turns + 1, unpriced=spend.unpriced + (outcome.usd is None),
+    )  # fmt: skip
     state = structs.replace(state, spend=spend)
     if outcome.kind is Class.Ok and state.trouble is not None and state.trouble.waits:
         return structs.replace(state, trouble=structs.replace(state.trouble, waits=0))
     return state
 
 
-def _late(state: RunState, event: EffectAnswer) -> RunState:
+def _late(state: RunState, event: ev.EffectAnswer) -> RunState:
     """An answer nobody waits for any more routes nothing; its cost counts, once (decision 0006)."""
-    if isinstance(event, TurnEnded) and event.key in state.unbilled:
+    if isinstance(event, ev.TurnEnded) and event.key in state.unbilled:
         return _pay(structs.replace(state, unbilled=without(state.unbilled, event.key)), event.outcome)
     return state
 
 
-def _step_failed(state: RunState, opened: Opened, event: HandlerCrashed | StepFailed) -> RunState:
-    effect = opened.effect
-    counted = lane(type(effect).__name__, effect.node, effect.seat)
-    times = state.crashes.get(counted, 0) + 1
-    internal = isinstance(event, HandlerCrashed)
-    if isinstance(event, StepFailed) and event.gone and state.marker is None:
+def _step_failed(state: RunState, opened: Opened, event: ev.HandlerCrashed | ev.StepFailed) -> RunState:
+    effect, counted = opened.effect, _lane(opened.effect)
+    internal = isinstance(event, ev.HandlerCrashed)
+    if isinstance(event, ev.StepFailed) and event.gone and state.marker is None:
         return recovery.ending(state, event.reason)
     if state.marker is not None:
-        if isinstance(effect, EmitCompletionMarkerAndTerminate):
-            return recovery.applied(
-                state, CompletionMarkerWriteFailed(is_failure=effect.is_failure, error=event.reason)
-            )
+        if isinstance(effect, fx.EmitCompletionMarkerAndTerminate):
+            failed = ev.CompletionMarkerWriteFailed(is_failure=effect.is_failure, error=event.reason)
+            return recovery.applied(state, failed)
         return recovery.marker_answered(state, effect, event)
     if opened.visit != state.visit:
         return state
-    if times <= CRASHES and (internal or (isinstance(event, StepFailed) and event.transient)):
+    times = state.crashes.get(counted, 0) + 1
+    if times <= CRASHES and (internal or (isinstance(event, ev.StepFailed) and event.transient)):
         return structs.replace(state, crashes={**state.crashes, counted: times})
     state = structs.replace(state, crashes=without(state.crashes, counted))
     if state.phase is PipelinePhase.AwaitingDevFix:
         return recovery.step_failed(state, event.reason)
-    detail = event.traceback if isinstance(event, HandlerCrashed) else event.detail
-    failure = Failure(
-        phase=state.phase,
-        role="",
-        kind="internal" if internal else "step",
-        reason=f"{type(effect).__name__}: {event.reason}",
-        node=effect.node,
-        seat=effect.seat,
-        signature=chain.signature_of(event.reason),
-        detail=detail,
-        internal=internal,
-    )
-    return fail(state, failure)
+    detail = event.traceback if isinstance(event, ev.HandlerCrashed) else event.detail
+    reason, kind = f"{type(effect).__name__}: {event.reason}", "internal" if internal else "step"
+    return fails(state, kind, reason, effect.node, effect.seat, detail, sign=event.reason)
 
 
-def _set_up(state: RunState, effect: RunCommands, event: CommandsEnded) -> RunState:
+def _set_up(state: RunState, effect: fx.RunCommands, event: ev.CommandsEnded) -> RunState:
     if event.green:
         return rooms.set_up(state, effect.seat)
-    red = next(r for r in event.results if not r.green)
+    red = red_of(event.results)[0]
     reason = f"set-up `{red.command}` failed: exit status {red.code}"
     if state.phase is PipelinePhase.AwaitingDevFix:
         return recovery.step_failed(state, reason)
-    failure = Failure(
-        phase=state.phase, role="", kind="setup", reason=reason, node="setup", seat=effect.seat,
-        signature=chain.signature_of(reason), detail=red.output,
-    )  # fmt: skip
-    return fail(state, failure)
+    return fails(state, "setup", reason, "setup", effect.seat, red.output)
 
 
-# ── people and limits ─────────────────────────────────────────────────────────────────────────────────────────────
-
-
-def _limited(state: RunState, event: LimitReached) -> RunState:
+def _limited(state: RunState, event: ev.LimitReached) -> RunState:
     if event.mine:
         return recovery.ending(state, f"budget: the limit {event.valve} = {event.value:g} is reached")
     text = f"The default limit {event.valve} = {event.value:g} is reached. Go on?"
-    name = f"limit-{event.valve}"
-    question = Question(name, text, holds=True, asked_at=state.at, how=f"{MORE} (adds as much again) | stop")
-    return structs.replace(state, questions={**state.questions, name: question})
+    return asking(state, f"limit-{event.valve}", text, holds=True, how=f"{MORE} (adds as much again) | stop")
 
 
-def _replied(state: RunState, event: Answered) -> RunState:
+def _replied(state: RunState, event: ev.Answered) -> RunState:
     question = state.questions.get(event.question)
     if question is None:
         return state
@@ -312,8 +247,7 @@ def _replied(state: RunState, event: Answered) -> RunState:
         return structs.replace(state, started=structs.replace(state.started, limits=raised))
     if event.question == landing.CONTESTED:
         why = "" if yes else "a reviewer rejects it and landing was declined"
-        trying = structs.replace(state.trying, as_branch=why)
-        return structs.replace(state, contested=False, trying=trying)
+        return structs.replace(state, contested=False, trying=structs.replace(state.trying, as_branch=why))
     if event.question == planning.RED_BASE and not yes:
         return recovery.ending(state, "the base is red and the start was declined")
     if event.question in {recovery.STUCK, recovery.LOGIN}:
@@ -324,65 +258,60 @@ def _replied(state: RunState, event: Answered) -> RunState:
 def blocked(state: RunState) -> Question | None:
     """The question the whole run waits for: one that holds, while nothing is open but questions (decision 0023)."""
     holding = next((q for q in state.questions.values() if q.holds), None)
-    idle = all(isinstance(o.effect, Ask) for o in state.open.values())
+    idle = all(isinstance(o.effect, fx.Ask) for o in state.open.values())
     return holding if idle and not state.done and state.marker is None else None
 
 
-# ── what should be in flight ──────────────────────────────────────────────────────────────────────────────────────
-
-
-def desired(state: RunState) -> tuple[Effect, ...]:
+def desired(state: RunState) -> tuple[fx.Effect, ...]:
     """What is asked for now; never a Record, and never depending on whether one is due (decision 0002)."""
     if state.done:
         return ()
     if state.parked and state.marker is None:
         still = () if state.park_now else tuple(o.effect for o in state.open.values() if o.begun)
-        return tuple(e for e in still if not isinstance(e, Timer | Ask))
+        return tuple(e for e in still if not isinstance(e, fx.Timer | fx.Ask))
     if state.marker is not None:
         return _marker_desired(state, state.marker)
-    asks = tuple(_ask(state, q) for q in state.questions.values())
+    asks = tuple(
+        keyed(state, fx.Ask(node="ask", seat=SeatKey(q.id), question=q.id, text=q.text))
+        for q in state.questions.values()
+    )
     effects = tuple(e for e in _phase_wants(state) if not _stale(state, e))
     if any(q.holds for q in state.questions.values()) or limits.exceeded(state.started.limits, state.spend):
         effects = tuple(e for e in effects if e.key in state.open or _free(state, e))
     return (*effects, *asks)
 
 
-def _phase_wants(state: RunState) -> tuple[Effect, ...]:
+def _phase_wants(state: RunState) -> tuple[fx.Effect, ...]:
     if state.phase is PipelinePhase.AwaitingDevFix:
         return recovery.wants(state)
-    return rooms.rewinding(state) or PHASES[state.phase].wants(state)
+    phase = PHASES[state.phase]
+    return rooms.rewinding(state) or (() if phase.winner and state.winning is None else phase.wants(state))
 
 
-def _stale(state: RunState, effect: Effect) -> bool:
+def _stale(state: RunState, effect: fx.Effect) -> bool:
     """Whether what is open under that key was asked in an earlier visit: its answer would route nothing, so it is stopped."""
     opened = state.open.get(effect.key)
     return opened is not None and opened.visit != state.visit and not _lasting(effect)
 
 
-def _lasting(effect: Effect) -> bool:
+def _lasting(effect: fx.Effect) -> bool:
     """Whether an answer counts in whatever visit it comes: a workspace is a workspace."""
-    if isinstance(effect, RunCommands):
-        return effect.purpose is Purpose.Setup
-    return isinstance(effect, Ask | PrepareWorkspace)
+    setup = isinstance(effect, fx.RunCommands) and effect.purpose is Purpose.Setup
+    return setup or isinstance(effect, fx.Ask | fx.PrepareWorkspace)
 
 
-def _free(state: RunState, effect: Effect) -> bool:
+def _free(state: RunState, effect: fx.Effect) -> bool:
     """Whether an effect may start although a limit is reached: it costs nothing, and no question holds the run."""
-    return not isinstance(effect, StartTurn) and not any(q.holds for q in state.questions.values())
+    return not isinstance(effect, fx.StartTurn) and not any(q.holds for q in state.questions.values())
 
 
-def _marker_desired(state: RunState, marker: Marker) -> tuple[Effect, ...]:
+def _marker_desired(state: RunState, marker: Marker) -> tuple[fx.Effect, ...]:
     own = tuple(e for e in recovery.marker_wants(state, marker) if not _stale(state, e))
     keys = {effect.key for effect in own}
     return own if all(key in keys for key in state.open) else tuple(e for e in own if e.key in state.open)
 
 
-def _ask(state: RunState, question: Question) -> Ask:
-    seat = SeatKey(question.id)
-    return Ask(key=key_for(state, Ask, "ask", seat), node="ask", seat=seat, question=question.id, text=question.text)
-
-
-def due(state: RunState) -> Event | None:
+def due(state: RunState) -> ev.Event | None:
     """The one decision that must be written down next, if any."""
     if state.done or state.parked or state.marker is not None:
         return None
@@ -391,34 +320,43 @@ def due(state: RunState) -> Event | None:
     return chain.due(state) or _limit_due(state) or recovery.due(state)
 
 
-def _limit_due(state: RunState) -> LimitReached | None:
+def _limit_due(state: RunState) -> ev.LimitReached | None:
     reached = limits.exceeded(state.started.limits, state.spend)
     if reached is None or f"limit-{reached.valve}" in state.questions:
         return None
     effects = _phase_wants(state)
-    if not any(isinstance(e, StartTurn) and e.key not in state.open for e in effects):
+    if not any(isinstance(e, fx.StartTurn) and e.key not in state.open for e in effects):
         return None
-    return LimitReached(valve=reached.valve, value=reached.value, mine=reached.mine)
+    return ev.LimitReached(valve=reached.valve, value=reached.value, mine=reached.mine)
 
 
-def wanted(state: RunState) -> tuple[Wanted, ...]:
+def wanted(state: RunState) -> tuple[ev.Wanted, ...]:
     """What should be in flight: held effects, then either the one Record that is due, or what can start."""
     want = desired(state)
     keys = {effect.key for effect in want}
     held = tuple(o.effect for key, o in state.open.items() if key in keys)
     record = due(state)
     if record is not None:
-        return (*held, Record(record))
-    taken = {slot_of(o.effect) for key, o in state.open.items() if key not in keys} - {""}
-    fresh = tuple(e for e in want if e.key not in state.open and slot_of(e) not in taken)
+        return (*held, ev.Record(record))
+    taken = {fx.slot_of(o.effect) for key, o in state.open.items() if key not in keys} - {""}
+    fresh = tuple(e for e in want if e.key not in state.open and fx.slot_of(e) not in taken)
     return (*held, *fresh)
 
 
 def _advance(state: RunState) -> RunState:
     """Move on through steps that ask nothing, until there is something to ask or to record."""
     while state.phase in PHASES and not (state.marker or state.rewinds or (state.trouble and state.trouble.over)):
-        further = PHASES[state.phase].arrived(state)
+        further = _further(state)
         if further is state:
             return state
         state = further
     return state
+
+
+def _further(state: RunState) -> RunState:
+    phase = PHASES[state.phase]
+    if phase.winner and state.winning is None:
+        return missing(state, "a winner")
+    if phase.winner and state.unreviewed and state.phase is not PipelinePhase.Review:
+        return enter(state, PipelinePhase.Review)
+    return phase.arrived(state)

@@ -5,8 +5,10 @@ from msgspec import structs
 from nightcrew.core.effects import CollectWork, Effect, PrepareWorkspace, ResetWorkspace, RunCommands
 from nightcrew.core.events import WorkspaceReady, WorkspaceReset
 from nightcrew.core.ids import AgentId, Commit, Label, SeatKey, SlotId, Tree
-from nightcrew.core.state import Rewind, RunState, Workspace, branch_of, iteration_base, key_for, without
+from nightcrew.core.state import Rewind, RunState, Workspace, branch_of, iteration_base, keyed, without
 from nightcrew.core.work import Candidate, Change, Purpose
+
+NODE = "workspace"
 
 
 def impl_seat(label: Label) -> SeatKey:
@@ -16,35 +18,19 @@ def impl_seat(label: Label) -> SeatKey:
 
 def author(state: RunState, label: Label) -> tuple[Effect, ...]:
     """What a candidate's workspace still needs before it can be worked in; empty when it is ready."""
-    seat = impl_seat(label)
-    known = state.workspaces.get(seat)
-    candidate = state.candidates.get(label)
+    seat, branch, candidate = impl_seat(label), branch_of(state, label), state.candidates.get(label)
+    known, back = state.workspaces.get(seat), state.rewinds.get(seat)
     if known is None:
         start = candidate.change.head if candidate else iteration_base(state)
-        key = key_for(state, PrepareWorkspace, "workspace", seat)
-        branch = branch_of(state, label)
-        return (PrepareWorkspace(key=key, node="workspace", seat=seat, start=start, label=label, branch=branch),)
-    back = state.rewinds.get(seat)
+        lease = PrepareWorkspace(node=NODE, seat=seat, start=start, label=label, branch=branch)
+        return (keyed(state, lease),)
     if back is not None:
-        return (_reset(state, label, known, back),)
-    verify = state.settings.verify
-    if verify.setup and not known.set_up:
-        return (commands(state, Purpose.Setup, seat, verify.setup),)
-    return ()
-
-
-def _reset(state: RunState, label: Label, known: Workspace, back: Rewind) -> Effect:
-    seat = impl_seat(label)
-    return ResetWorkspace(
-        key=key_for(state, ResetWorkspace, "workspace", seat),
-        node="workspace",
-        seat=seat,
-        slot=known.slot,
-        label=label,
-        branch=branch_of(state, label),
-        start=back.start,
-        repairs=back.repairs,
-    )
+        reset = ResetWorkspace(
+            node=NODE, seat=seat, slot=known.slot, label=label, branch=branch, start=back.start, repairs=back.repairs
+        )
+        return (keyed(state, reset),)
+    setup = state.settings.verify.setup
+    return (commands(state, Purpose.Setup, seat, setup),) if setup and not known.set_up else ()
 
 
 def rewound(state: RunState, label: Label, start: Commit) -> RunState:
@@ -69,8 +55,8 @@ def was_reset(state: RunState, effect: ResetWorkspace, event: WorkspaceReset) ->
     state = structs.replace(
         state, rewinds=without(state.rewinds, effect.seat), workspaces={**state.workspaces, effect.seat: space}
     )
-    candidate = state.candidates.get(effect.label)
-    if candidate is not None:
+    if effect.label in state.candidates:
+        candidate = state.candidates[effect.label]
         change = structs.replace(candidate.change, head=event.head, tree=event.tree)
         state = with_candidate(state, structs.replace(candidate, change=change))
     if state.trouble is None or not event.skipped:
@@ -91,19 +77,12 @@ def untouched(state: RunState, label: Label, agent: AgentId) -> Candidate | None
     )
 
 
-def moved_to(state: RunState, seat: SeatKey, change: Change) -> RunState:
-    """The run whose prepared workspace now starts from a repair of the base."""
-    space = structs.replace(state.workspaces[seat], start=change.head, tree=change.tree)
-    return structs.replace(state, workspaces={**state.workspaces, seat: space})
-
-
 def reader(state: RunState, seat: SeatKey, head: Commit) -> tuple[Effect, ...]:
     """What a read-only seat's workspace needs to stand at `head`; empty when it does."""
     known = state.workspaces.get(seat)
     if known is not None and known.start == head:
         return ()
-    key = key_for(state, PrepareWorkspace, "workspace", seat)
-    return (PrepareWorkspace(key=key, node="workspace", seat=seat, start=head),)
+    return (keyed(state, PrepareWorkspace(node=NODE, seat=seat, start=head)),)
 
 
 def slot(state: RunState, seat: SeatKey) -> SlotId:
@@ -117,35 +96,24 @@ def commands(
 ) -> Effect:
     """The effect that runs those shell lines in the seat's workspace; `cached` = a gate that a known green tree may answer."""
     candidate = next((c for c in state.candidates.values() if c.seat == seat), None)
-    return RunCommands(
-        key=key_for(state, RunCommands, str(purpose), seat),
-        node=str(purpose),
-        seat=seat,
-        slot=slot(state, seat),
-        purpose=purpose,
-        commands=lines,
-        timeout_s=state.settings.verify.timeout_s,
-        tree=candidate.change.tree if cached and candidate else Tree(""),
+    run = RunCommands(
+        node=str(purpose), seat=seat, slot=slot(state, seat), purpose=purpose, commands=lines,
+        timeout_s=state.settings.verify.timeout_s, tree=candidate.change.tree if cached and candidate else Tree(""),
         keep_going=purpose in {Purpose.Preflight, Purpose.PreGate},
-    )
+    )  # fmt: skip
+    return keyed(state, run)
 
 
 def collect(state: RunState, node: str, label: Label, message: str) -> Effect:
     """The effect that commits what stands in a candidate's workspace."""
-    seat = impl_seat(label)
+    seat, candidate = impl_seat(label), state.candidates.get(label)
     space = state.workspaces.get(seat)
-    candidate = state.candidates.get(label)
     start = candidate.start if candidate else space.start if space else state.base
-    return CollectWork(
-        key=key_for(state, CollectWork, node, seat),
-        node=node,
-        seat=seat,
-        slot=slot(state, seat),
-        label=label,
-        branch=branch_of(state, label),
-        start=start,
+    work = CollectWork(
+        node=node, seat=seat, slot=slot(state, seat), label=label, branch=branch_of(state, label), start=start,
         message=message,
-    )
+    )  # fmt: skip
+    return keyed(state, work)
 
 
 def lost(state: RunState, slot: SlotId) -> RunState:
@@ -173,6 +141,12 @@ def set_up(state: RunState, seat: SeatKey) -> RunState:
 def at_its_slot(state: RunState, candidate: Candidate) -> Candidate:
     """A candidate remembered from before, in the workspace its seat has now."""
     return structs.replace(candidate, slot=slot(state, candidate.seat))
+
+
+def collected(state: RunState, change: Change) -> tuple[RunState, bool]:
+    """The run after work on the winner was collected, and whether it changed anything."""
+    changed = change.tree != state.chosen.change.tree
+    return with_candidate(state, structs.replace(state.chosen, change=change)), changed
 
 
 def with_candidate(state: RunState, candidate: Candidate) -> RunState:

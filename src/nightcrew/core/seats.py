@@ -7,29 +7,19 @@ from nightcrew.core.state import RunState, SeatState
 from nightcrew.core.work import Outcome
 
 
-def seat_for(state: RunState, key: SeatKey, agent: AgentId) -> SeatState:
-    """The seat `key` for `agent`: the same agent continues its conversation, another gets a fresh seat.
-
-    A fresh seat's id is minted from the agent too, since the earlier agent's id is taken by its CLI.
-    """
+def seat_in(state: RunState, key: SeatKey, agent: AgentId, slot: SlotId) -> SeatState:
+    """The seat for a turn in `slot`: the same agent goes on where it can; else another conversation begins, as the old id is taken."""
     now = state.seats.get(key)
-    if now is not None and now.agent == agent:
+    if now is not None and now.agent == agent and (now.turns == 0 or has_session(now, slot)):
         return now
     return fresh_seat(state, key, agent)
-
-
-def seat_in(state: RunState, key: SeatKey, agent: AgentId, slot: SlotId) -> SeatState:
-    """The seat for a turn in `slot`: one whose conversation cannot go on there begins another, since its id is taken."""
-    seat = seat_for(state, key, agent)
-    return seat if seat.turns == 0 or has_session(seat, slot) else fresh_seat(state, key, agent)
 
 
 def fresh_seat(state: RunState, key: SeatKey, agent: AgentId) -> SeatState:
     """A seat with a conversation that was never offered to any CLI before (decision 0004)."""
     generation = state.generations.get(key, 0) + 1
-    return SeatState(
-        key=key, agent=agent, generation=generation, minted=session_id(state.started.seed, key, generation, agent)
-    )
+    minted = session_id(state.started.seed, key, generation, agent)
+    return SeatState(key=key, agent=agent, generation=generation, minted=minted)
 
 
 def has_session(seat: SeatState, slot: SlotId) -> bool:
@@ -42,27 +32,19 @@ def has_session(seat: SeatState, slot: SlotId) -> bool:
 
 def sat_down(state: RunState, seat: SeatState) -> RunState:
     """The run with `seat` taken; a new generation is remembered for ever."""
-    return structs.replace(
-        state,
-        seats={**state.seats, seat.key: seat},
-        generations={**state.generations, seat.key: max(seat.generation, state.generations.get(seat.key, 0))},
-    )
+    generation = max(seat.generation, state.generations.get(seat.key, 0))
+    generations = {**state.generations, seat.key: generation}
+    return structs.replace(state, seats={**state.seats, seat.key: seat}, generations=generations)
 
 
 def took_turn(state: RunState, key: SeatKey, outcome: Outcome, slot: SlotId) -> RunState:
     """The run after the agent in `key` took a turn in `slot` and told which conversation it was."""
     seat = state.seats[key]
     told = outcome.session or seat.reported
-    return sat_down(
-        state,
-        structs.replace(
-            seat,
-            turns=seat.turns + 1,
-            reported=told,
-            usd=seat.usd + (outcome.usd or 0.0),
-            slot=slot if told else seat.slot,
-        ),
+    seat = structs.replace(
+        seat, turns=seat.turns + 1, reported=told, usd=seat.usd + (outcome.usd or 0.0), slot=slot if told else seat.slot
     )
+    return sat_down(state, seat)
 
 
 def forget(state: RunState, key: SeatKey) -> RunState:

@@ -4,29 +4,15 @@ from typing import TypeVar
 
 from msgspec import Struct, structs
 
-from nightcrew.core.effects import Effect, RunCommands, StartTurn, Timer
+from nightcrew.core import work as w
+from nightcrew.core.effects import Effect, Request, RunCommands, StartTurn, Timer
 from nightcrew.core.events import CommandsEnded, RunStarted
 from nightcrew.core.ids import AgentId, Commit, EffectId, Label, SeatKey, SlotId, Tree, branch_name, effect_id
 from nightcrew.core.limits import Spend
 from nightcrew.core.roster import Agent, AgentRole
 from nightcrew.core.settings import Settings
-from nightcrew.core.work import (
-    Blob,
-    Candidate,
-    CommandResult,
-    CommitText,
-    Failure,
-    Finding,
-    FixReport,
-    Handover,
-    Landing,
-    Outcome,
-    PipelinePhase,
-    Question,
-    QuotaLoss,
-    Reviewed,
-)
 
+E = TypeVar("E", bound=Request)
 K = TypeVar("K")
 V = TypeVar("V")
 
@@ -49,8 +35,7 @@ class SeatState(Struct, frozen=True, omit_defaults=True, kw_only=True):
     minted: str
     turns: int = 0
     reported: str = ""
-    usd: float = 0.0
-    """What this conversation has cost so far, for programs that only tell the sum."""
+    usd: float = 0.0  # what this conversation has cost so far, for programs that only tell the sum
     slot: SlotId = SlotId("")
 
 
@@ -62,19 +47,15 @@ class Call(Struct, frozen=True, omit_defaults=True, kw_only=True):
     role: AgentRole
     entries: tuple[tuple[AgentId, SeatKey], ...]
     at: int = 0
-    before: str = ""
-    """The signature of the failure just before the current entry."""
-    first: int = 0
-    """The entry from which the ledger's answers are being collected; entries `first`..`at` were skipped as cooling."""
+    before: str = ""  # the signature of the failure just before the current entry
+    first: int = 0  # entries from here up to `at` were passed over, as the ledger knows them to be cooling
     tries: int = 0
     lost: int = 0
-    cold: int = 0
-    """How often the current entry was restarted without its conversation."""
+    cold: int = 0  # how often the current entry was restarted without its conversation
     reasked: int = 0
     wait_until: float = 0.0
     sleeping: bool = False
-    failed: Outcome | None = None
-    """Why the current entry failed for good, while the handover to the next is not yet recorded."""
+    failed: w.Outcome | None = None  # why the current entry failed for good; its handover is not recorded yet
 
 
 class Workspace(Struct, frozen=True, omit_defaults=True):
@@ -96,21 +77,14 @@ class Basing(Struct, frozen=True, omit_defaults=True):
     reason: str = ""
 
 
-class Planning(Struct, frozen=True, omit_defaults=True):
-    """Progress of Planning."""
-
-    planned: bool = False
-
-
 class Lane(Struct, frozen=True, omit_defaults=True):
     """Progress of one implementer: `ask`, `collect`, `check` or `done`."""
 
     label: Label
-    began: Tree = Tree("")
-    """The tree it found."""
+    began: Tree = Tree("")  # the tree it found
     step: str = "ask"
     turns: int = 0
-    failure: Failure | None = None
+    failure: w.Failure | None = None
 
 
 class Reviewing(Struct, frozen=True, omit_defaults=True, kw_only=True):
@@ -119,14 +93,13 @@ class Reviewing(Struct, frozen=True, omit_defaults=True, kw_only=True):
     basing: Basing = Basing()
     step: str = "base"
     round: int = 1
-    reviews: dict[SeatKey, Reviewed] = {}
-    failures: dict[SeatKey, Failure] = {}
-    e2e: tuple[CommandResult, ...] | None = None
+    reviews: dict[SeatKey, w.Reviewed] = {}
+    e2e: tuple[w.CommandResult, ...] | None = None
     deferred: bool = False
     stalled: int = 0
     granted: int = 0
-    open: tuple[Finding, ...] = ()
-    fixed: FixReport | None = None
+    open: tuple[w.Finding, ...] = ()
+    fixed: w.FixReport | None = None
 
 
 class Validating(Struct, frozen=True, omit_defaults=True, kw_only=True):
@@ -136,16 +109,9 @@ class Validating(Struct, frozen=True, omit_defaults=True, kw_only=True):
     step: str = "base"
     rounds: int = 0
     granted: int = 0
-    red: tuple[CommandResult, ...] = ()
+    red: tuple[w.CommandResult, ...] = ()
     hooked: int = 0
-    fresh: bool = False
-    """The cache of green gates is not to be believed (decision 0019)."""
-
-
-class Committing(Struct, frozen=True, omit_defaults=True):
-    """Progress of CommitMessage: `ask` or `make`; the text outlives a repeated landing."""
-
-    text: CommitText | None = None
+    fresh: bool = False  # the cache of green gates is not to be believed (decision 0019)
 
 
 class LandingTry(Struct, frozen=True, omit_defaults=True, kw_only=True):
@@ -157,9 +123,8 @@ class LandingTry(Struct, frozen=True, omit_defaults=True, kw_only=True):
     granted: int = 0
     wait_until: float = 0.0
     refusal: str = ""
-    output: Blob | None = None
-    as_branch: str = ""
-    """Why the result is left on a branch although landing was asked for."""
+    output: w.Blob | None = None
+    as_branch: str = ""  # why the result is left on a branch although landing was asked for
 
 
 class Marker(Struct, frozen=True, omit_defaults=True, kw_only=True):
@@ -175,7 +140,7 @@ class Marker(Struct, frozen=True, omit_defaults=True, kw_only=True):
 class Mark(Struct, frozen=True, omit_defaults=True):
     """Where a phase began: the winner as it was, and the base it stood on."""
 
-    winner: Candidate
+    winner: w.Candidate
     base: Commit
 
 
@@ -197,36 +162,27 @@ class Repair(Struct, frozen=True, omit_defaults=True):
 class Trouble(Struct, frozen=True, omit_defaults=True, kw_only=True):
     """A terminal failure being recovered from, until the phase that failed completes."""
 
-    failure: Failure
-    failed_phase: PipelinePhase
-    furthest: PipelinePhase
-    previous_phase: PipelinePhase
+    failure: w.Failure
+    failed_phase: w.PipelinePhase
+    furthest: w.PipelinePhase
+    previous_phase: w.PipelinePhase
     attempts: int = 0
     level: int = 0
-    attempted: int = 0
-    """The level of the last attempted recovery."""
+    attempted: int = 0  # the level of the last attempted recovery
     triggered: bool = False
-    finished: bool = False
-    """An attempt is over and the recovery that follows from it is not yet made."""
-    unavailable: bool = False
-    """No agent can work: the wait and the chain reset come next, no attempt is counted."""
+    finished: bool = False  # an attempt is over and the recovery that follows from it is not yet made
+    unavailable: bool = False  # no agent can work: the wait and the chain reset come next, no attempt is counted
     waits: int = 0
     wait_until: float = 0.0
-    reset: tuple[str, ...] = ()
-    """The chains that were reset since the last failure."""
-    step: str = "ask"
-    """Of the dev-fix turn: `ask`, `collect` or `told`."""
+    reset: tuple[str, ...] = ()  # the chains that were reset since the last failure
+    step: str = "ask"  # of the dev-fix turn: `ask`, `collect` or `told`
     summary: str = ""
     success: bool = False
     repairs: tuple[Repair, ...] = ()
-    tree: Tree = Tree("")
-    """Of the work, when it failed last."""
-    iteration: int = 0
-    """The furthest iteration in which it failed."""
-    same: int = 0
-    """How often in a row it failed alike at level 4 with an unchanged tree."""
-    over: bool = False
-    """The phase that failed completed; the success is recorded before anything else."""
+    tree: Tree = Tree("")  # of the work, when it failed last
+    iteration: int = 0  # the furthest iteration in which it failed
+    same: int = 0  # how often in a row it failed alike at level 4 with an unchanged tree
+    over: bool = False  # the phase that failed completed; the success is recorded before anything else
 
 
 class RunState(Struct, frozen=True, omit_defaults=True, kw_only=True):
@@ -235,7 +191,7 @@ class RunState(Struct, frozen=True, omit_defaults=True, kw_only=True):
     started: RunStarted
     seq: int
     at: float
-    phase: PipelinePhase
+    phase: w.PipelinePhase
     visit: int = 0
     open: dict[EffectId, Opened] = {}
     asked: dict[str, int] = {}
@@ -244,49 +200,43 @@ class RunState(Struct, frozen=True, omit_defaults=True, kw_only=True):
     calls: dict[str, Call] = {}
     seats: dict[SeatKey, SeatState] = {}
     generations: dict[SeatKey, int] = {}
-    handovers: tuple[Handover, ...] = ()
+    handovers: tuple[w.Handover, ...] = ()
     resets: dict[str, int] = {}
-    owed: tuple[Handover, ...] = ()
-    """Handovers of a call that is over before they could be recorded."""
-    quota_losses: tuple[QuotaLoss, ...] = ()
+    owed: tuple[w.Handover, ...] = ()  # handovers of a call that is over before they could be recorded
+    quota_losses: tuple[w.QuotaLoss, ...] = ()
     cooling: dict[AgentId, float] = {}
     spend: Spend = Spend()
     workspaces: dict[SeatKey, Workspace] = {}
     base: Commit = Commit("")
     iteration: int = 0
-    iterations: tuple[Candidate, ...] = ()
-    """The winner each iteration after the first began with."""
-    marks: dict[PipelinePhase, Mark] = {}
+    iterations: tuple[w.Candidate, ...] = ()  # the winner each iteration after the first began with
+    marks: dict[w.PipelinePhase, Mark] = {}
     rewinds: dict[SeatKey, Rewind] = {}
-    unreviewed: bool = False
-    """A repair changed the winner after its review."""
+    unreviewed: bool = False  # a repair changed the winner after its review
     recovery_epoch: int = 0
     preflight: CommandsEnded | None = None
-    plan: Blob | None = None
-    candidates: dict[Label, Candidate] = {}
+    plan: w.Blob | None = None
+    candidates: dict[Label, w.Candidate] = {}
     winner: Label = Label("")
-    open_findings: tuple[Finding, ...] = ()
+    open_findings: tuple[w.Finding, ...] = ()
     contested: bool = False
-    gated: Tree = Tree("")
-    """The tree whose gate is green on top of `base`."""
+    gated: Tree = Tree("")  # the tree whose gate is green on top of `base`
     commit: Commit = Commit("")
-    planning: Planning = Planning()
+    planned: bool = False
     lanes: dict[Label, Lane] = {}
     reviewing: Reviewing = Reviewing()
     validating: Validating = Validating()
-    committing: Committing = Committing()
+    text: w.CommitText | None = None  # the commit message; it outlives a repeated landing
     trying: LandingTry = LandingTry()
-    landing: Landing | None = None
+    landing: w.Landing | None = None
     already: str = ""
     trouble: Trouble | None = None
     marker: Marker | None = None
-    questions: dict[str, Question] = {}
+    questions: dict[str, w.Question] = {}
     parked: bool = False
     park_now: bool = False
-    refused: str = ""
-    """Why the run never began to pay anybody: preflight could not work."""
-    rescued: tuple[SeatKey, ...] = ()
-    """The seats whose unsaved work is safe, once a failure marker is pending."""
+    refused: str = ""  # why the run never began to pay anybody: preflight could not work
+    rescued: tuple[SeatKey, ...] = ()  # the seats whose unsaved work is safe, once a failure marker is pending
     ended: str = ""
     dropped: bool = False
 
@@ -298,12 +248,17 @@ class RunState(Struct, frozen=True, omit_defaults=True, kw_only=True):
     @property
     def done(self) -> bool:
         """Whether nothing can happen any more."""
-        return self.phase in {PipelinePhase.Complete, PipelinePhase.Interrupted}
+        return self.phase in {w.PipelinePhase.Complete, w.PipelinePhase.Interrupted}
 
     @property
-    def winning(self) -> Candidate | None:
-        """The candidate that goes on to review and landing."""
+    def winning(self) -> w.Candidate | None:
+        """The candidate that goes on to review and landing, once there is one."""
         return self.candidates.get(self.winner)
+
+    @property
+    def chosen(self) -> w.Candidate:
+        """The same, in the phases that are never asked without one (see `reducer`)."""
+        return self.candidates[self.winner]
 
 
 def without(mapping: dict[K, V], *keys: K) -> dict[K, V]:
@@ -316,16 +271,27 @@ def lane(kind: str, node: str, seat: str) -> str:
     return f"{kind}/{node}/{seat}"
 
 
-def key_for(state: RunState, kind: type[Effect], node: str, seat: SeatKey = SeatKey("")) -> EffectId:
+def key_for(state: RunState, kind: type[Request], node: str, seat: SeatKey = SeatKey("")) -> EffectId:
     """The key the next effect of that lane has; it is the key of the one in flight, until that has ended."""
     n = state.asked.get(lane(kind.__name__, node, seat), 0)
     return effect_id(state.started.run, kind.__name__, node, seat, n)
 
 
+def asking(state: RunState, name: str, text: str, *, holds: bool, how: str) -> RunState:
+    """The run with a question to a person; one that is open already stays as it is."""
+    question = w.Question(name, text, holds=holds, asked_at=state.at, how=how)
+    return structs.replace(state, questions={**state.questions, name: state.questions.get(name, question)})
+
+
+def keyed(state: RunState, effect: E) -> E:
+    """The effect under the key that is its own now."""
+    return structs.replace(effect, key=key_for(state, type(effect), effect.node, effect.seat))
+
+
 def timer(state: RunState, node: str, seat: SeatKey, until: float, why: str, agents: tuple[AgentId, ...] = ()) -> Timer:
     """The effect that waits until then, bounded by the span that is left (decision 0010)."""
-    key, span = key_for(state, Timer, node, seat), max(0.0, until - state.at)
-    return Timer(key=key, node=node, seat=seat, fire_at=until, span_s=span, why=why, agents=agents)
+    span = max(0.0, until - state.at)
+    return keyed(state, Timer(node=node, seat=seat, fire_at=until, span_s=span, why=why, agents=agents))
 
 
 def agent_of(state: RunState, agent: AgentId) -> Agent:
@@ -338,7 +304,7 @@ def branch_of(state: RunState, label: Label) -> str:
     return branch_name(state.started.run, label, state.recovery_epoch)
 
 
-def enter(state: RunState, phase: PipelinePhase, **changes: object) -> RunState:
+def enter(state: RunState, phase: w.PipelinePhase, **changes: object) -> RunState:
     """The same run in `phase`: a new visit, so that answers to what an earlier visit asked route nothing."""
     return structs.replace(state, phase=phase, visit=state.visit + 1, calls={}, **changes)
 
@@ -354,7 +320,7 @@ def iteration_base(state: RunState) -> Commit:
     return winner.change.head if state.iteration and winner else state.base
 
 
-def red_of(results: tuple[CommandResult, ...]) -> tuple[CommandResult, ...]:
+def red_of(results: tuple[w.CommandResult, ...]) -> tuple[w.CommandResult, ...]:
     """Those that did not pass."""
     return tuple(result for result in results if not result.green)
 

@@ -1,111 +1,93 @@
 """A terminal failure enters AwaitingDevFix, and the phase that failed ends it by completing."""
 
+from typing import NamedTuple
+
 from msgspec import structs
 
 from nightcrew.core import rooms
+from nightcrew.core.chain import signature_of
 from nightcrew.core.fixer import FIX_NODES, FIX_SEAT
 from nightcrew.core.ids import Commit, Label, SeatKey, Tree
-from nightcrew.core.roster import AgentRole
-from nightcrew.core.state import Committing, LandingTry, Mark, Planning, Reviewing, RunState, Trouble, Validating, enter
-from nightcrew.core.work import Failure, PipelinePhase
+from nightcrew.core.roster import AgentRole as Role
+from nightcrew.core.state import LandingTry, Mark, Reviewing, RunState, Trouble, Validating, enter
+from nightcrew.core.work import Blob, Failure
+from nightcrew.core.work import PipelinePhase as Phase
 
 NODE = "dev-fix"
 """Where a repair is asked for."""
-ORDER = (
-    PipelinePhase.Planning,
-    PipelinePhase.Development,
-    PipelinePhase.Judging,
-    PipelinePhase.Review,
-    PipelinePhase.FinalValidation,
-    PipelinePhase.CommitMessage,
-    PipelinePhase.Landing,
-    PipelinePhase.Finalizing,
-)
-"""The phases that do work, in pipeline order; a recovery targets only these."""
 
 
-CHAINS_OF: dict[PipelinePhase, tuple[AgentRole, ...]] = {
-    PipelinePhase.Planning: (AgentRole.Planner,),
-    PipelinePhase.Development: (AgentRole.Developer,),
-    PipelinePhase.Judging: (),
-    PipelinePhase.Review: (AgentRole.Reviewer, AgentRole.Fixer),
-    PipelinePhase.FinalValidation: (AgentRole.Fixer,),
-    PipelinePhase.CommitMessage: (AgentRole.Committer,),
-    PipelinePhase.Landing: (AgentRole.Fixer,),
-    PipelinePhase.Finalizing: (),
+class _Asks(NamedTuple):
+    role: Role
+    """Stands for the phase where a failure names none."""
+    chains: tuple[Role, ...] = ()
+    """Those that the phase asks."""
+    seats: tuple[SeatKey, ...] = ()
+    """Those whose conversations a reset to the start of the phase gives up."""
+
+
+ASKS = {
+    Phase.Planning: _Asks(Role.Planner, (Role.Planner,), (SeatKey("plan"),)),
+    Phase.Development: _Asks(Role.Developer, (Role.Developer,), (rooms.impl_seat(Label("A")),)),
+    Phase.Judging: _Asks(Role.Judge),
+    Phase.Review: _Asks(Role.Reviewer, (Role.Reviewer, Role.Fixer), (SeatKey("review-1"), FIX_SEAT)),
+    Phase.FinalValidation: _Asks(Role.Fixer, (Role.Fixer,), (FIX_SEAT,)),
+    Phase.CommitMessage: _Asks(Role.Committer, (Role.Committer,), (SeatKey("commit"),)),
+    Phase.Landing: _Asks(Role.Fixer, (Role.Fixer,), (FIX_SEAT,)),
+    Phase.Finalizing: _Asks(Role.Developer),
 }
-"""The chains that a phase asks."""
+ORDER = tuple(ASKS)
+"""The phases that do work, in pipeline order; a recovery targets only these."""
 NODES_OF = {
-    AgentRole.Planner: ("plan",),
-    AgentRole.Developer: ("implement", NODE),
-    AgentRole.Reviewer: ("review",),
-    AgentRole.Fixer: FIX_NODES,
-    AgentRole.Committer: ("commit",),
+    Role.Planner: ("plan",),
+    Role.Developer: ("implement", NODE),
+    Role.Reviewer: ("review",),
+    Role.Fixer: FIX_NODES,
+    Role.Committer: ("commit",),
 }
 """The nodes at which handovers move a chain's start."""
-SEATS_OF: dict[PipelinePhase, tuple[SeatKey, ...]] = {
-    PipelinePhase.Planning: (SeatKey("plan"),),
-    PipelinePhase.Development: (rooms.impl_seat(Label("A")),),
-    PipelinePhase.Judging: (),
-    PipelinePhase.Review: (SeatKey("review-1"), FIX_SEAT),
-    PipelinePhase.FinalValidation: (FIX_SEAT,),
-    PipelinePhase.CommitMessage: (SeatKey("commit"),),
-    PipelinePhase.Landing: (FIX_SEAT,),
-    PipelinePhase.Finalizing: (),
-}
-"""The conversations that a reset to the start of a phase gives up."""
-ROLE_OF = {
-    PipelinePhase.Planning: AgentRole.Planner,
-    PipelinePhase.Development: AgentRole.Developer,
-    PipelinePhase.Judging: AgentRole.Judge,
-    PipelinePhase.Review: AgentRole.Reviewer,
-    PipelinePhase.FinalValidation: AgentRole.Fixer,
-    PipelinePhase.CommitMessage: AgentRole.Committer,
-    PipelinePhase.Landing: AgentRole.Fixer,
-    PipelinePhase.Finalizing: AgentRole.Developer,
-}
-"""The role that stands for a phase where a failure names none."""
 
 
 def fail(state: RunState, failure: Failure) -> RunState:
     """The run in AwaitingDevFix because of `failure`; an earlier trouble that is not over keeps its count."""
-    if state.done:
+    if state.done or state.phase is Phase.AwaitingDevFix:
         return state
-    if state.phase is PipelinePhase.AwaitingDevFix:
-        return state
-    before, phase, tree = state.trouble, state.phase, _tree(state)
+    before, phase = state.trouble, state.phase
+    tree = state.winning.change.tree if state.winning else Tree("")
+    new = Trouble(
+        failure=failure, failed_phase=phase, furthest=phase, previous_phase=phase, tree=tree, iteration=state.iteration
+    )
     if before is None or before.over:
-        trouble = Trouble(failure=failure, failed_phase=phase, furthest=phase, previous_phase=phase)
-        trouble = structs.replace(trouble, tree=tree, iteration=state.iteration)
-    else:
-        trouble = structs.replace(
-            before,
-            failure=failure,
-            failed_phase=phase,
-            furthest=max(before.furthest, phase, key=ORDER.index),
-            iteration=max(before.iteration, state.iteration),
-            previous_phase=phase,
-            triggered=False,
-            finished=False,
-            unavailable=False,
-            reset=(),
-            step="ask",
-            tree=tree,
-            same=before.same + 1 if _alike(before, failure, tree) else 0,
-        )
-    return enter(state, PipelinePhase.AwaitingDevFix, trouble=trouble)
+        return enter(state, Phase.AwaitingDevFix, trouble=new)
+    # Going back to the start, with whatever was repaired, led to the very same end.
+    alike = before.level >= 4 and before.tree == tree and before.failure.signature == failure.signature
+    trouble = structs.replace(
+        new, furthest=max(before.furthest, phase, key=ORDER.index), iteration=max(before.iteration, state.iteration),
+        same=before.same + 1 if alike else 0, attempts=before.attempts, level=before.level, attempted=before.attempted,
+        waits=before.waits, repairs=before.repairs,
+    )  # fmt: skip
+    return enter(state, Phase.AwaitingDevFix, trouble=trouble)
 
 
-def _tree(state: RunState) -> Tree:
-    return state.winning.change.tree if state.winning else Tree("")
+def fails(
+    state: RunState,
+    kind: str,
+    reason: str,
+    node: str,
+    seat: SeatKey = SeatKey(""),
+    detail: Blob | None = None,
+    sign: str = "",
+) -> RunState:
+    """The run after a failure of no agent; it is told apart by `sign`, where the reason does not say enough."""
+    role = Role.Fixer if node in FIX_NODES else _role(state.phase)
+    failure = Failure(
+        phase=state.phase, role=str(role), kind=kind, reason=reason, node=node, seat=seat, detail=detail,
+        signature=signature_of(sign or reason), internal=kind == "internal",
+    )  # fmt: skip
+    return fail(state, failure)
 
 
-def _alike(before: Trouble, failure: Failure, tree: Tree) -> bool:
-    """Whether going back to the start, with whatever was repaired, led to the very same end."""
-    return before.level >= 4 and before.tree == tree and before.failure.signature == failure.signature
-
-
-def leave(state: RunState, phase: PipelinePhase, **changes: object) -> RunState:
+def leave(state: RunState, phase: Phase, **changes: object) -> RunState:
     """The run in the next phase, because the present one completed; a trouble it was in is over if this phase had failed last."""
     state = enter(completed(state), phase, **changes)
     again = state.trouble is not None and not state.trouble.over and phase in state.marks
@@ -114,7 +96,7 @@ def leave(state: RunState, phase: PipelinePhase, **changes: object) -> RunState:
     return structs.replace(state, marks={**state.marks, phase: Mark(state.winning, state.base)})
 
 
-def back_to_its_start(state: RunState, phase: PipelinePhase) -> RunState:
+def back_to_its_start(state: RunState, phase: Phase) -> RunState:
     """The run with the winner as it was when `phase` began (level 2); repairs come on top."""
     mark, winner = state.marks.get(phase), state.winning
     if mark is None or winner is None or winner.label != mark.winner.label:
@@ -127,38 +109,25 @@ def back_to_an_iteration(state: RunState, iteration: int) -> RunState:
     """The run as it was when that iteration began (levels 3 and 4): nothing of a later one is left, no prompt or session used again."""
     began = rooms.at_its_slot(state, state.iterations[iteration - 1]) if iteration else None
     return structs.replace(
-        state,
-        iteration=iteration,
-        iterations=state.iterations[:iteration],
-        recovery_epoch=state.recovery_epoch + 1,
-        base=state.started.base,
-        candidates={began.label: began} if began else {},
-        winner=began.label if began else Label(""),
-        seats={},
-        marks={},
-        rewinds={},
-        unreviewed=False,
-        plan=None,
-        planning=Planning(),
-        lanes={},
-        open_findings=(),
-        contested=False,
-        gated=Tree(""),
-        commit=Commit(""),
-        reviewing=Reviewing(),
-        validating=Validating(fresh=True),
-        committing=Committing(),
-        trying=LandingTry(),
-        dropped=False,
-    )
+        state, iteration=iteration, iterations=state.iterations[:iteration], recovery_epoch=state.recovery_epoch + 1,
+        base=state.started.base, candidates={began.label: began} if began else {},
+        winner=began.label if began else Label(""), seats={}, marks={}, rewinds={}, unreviewed=False, plan=None,
+        planned=False, lanes={}, open_findings=(), contested=False, gated=Tree(""), commit=Commit(""),
+        reviewing=Reviewing(), validating=Validating(fresh=True), text=None, trying=LandingTry(), dropped=False,
+    )  # fmt: skip
 
 
-def first_phase(state: RunState) -> PipelinePhase:
+def first_phase(state: RunState) -> Phase:
     """The first phase of an iteration: Planning, unless nobody plans and the base was looked at already."""
-    plans = state.settings.pipeline.plan and bool(state.started.roles.chain(AgentRole.Planner))
+    plans = state.settings.pipeline.plan and bool(state.started.roles.chain(Role.Planner))
     verify = state.settings.verify
     looked = state.preflight is not None or not (verify.gate or verify.check)
-    return PipelinePhase.Planning if plans or not looked else PipelinePhase.Development
+    return Phase.Planning if plans or not looked else Phase.Development
+
+
+def missing(state: RunState, what: str) -> RunState:
+    """The failure of a phase whose inputs are not there."""
+    return fails(state, "missing", f"{what} is missing", "", sign=what)
 
 
 def completed(state: RunState) -> RunState:
@@ -172,16 +141,13 @@ def completed(state: RunState) -> RunState:
     return structs.replace(state, trouble=structs.replace(trouble, over=True))
 
 
-def missing(state: RunState, what: str, role: str) -> RunState:
-    """The failure of a phase whose inputs are not there (no plan, no candidate, no winner)."""
-    return fail(
-        state, Failure(phase=state.phase, role=role, kind="missing", reason=f"{what} is missing", signature=what)
-    )
-
-
-def role_of(trouble: Trouble) -> AgentRole:
+def role_of(trouble: Trouble) -> Role:
     """The failed role; a failure without an agent takes its phase's role."""
     named = trouble.failure.role
-    if named in {str(role) for role in AgentRole}:
-        return AgentRole(named)
-    return ROLE_OF.get(trouble.failed_phase, AgentRole.Developer)
+    if named in set(Role):
+        return Role(named)
+    return _role(trouble.failed_phase)
+
+
+def _role(phase: Phase) -> Role:
+    return ASKS[phase].role if phase in ASKS else Role.Developer

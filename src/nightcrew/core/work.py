@@ -38,9 +38,6 @@ class Task(Struct, frozen=True):
     text: Blob
 
 
-# ── briefs ────────────────────────────────────────────────────────────────────────────────────────────────────────
-
-
 class Part(Struct, frozen=True, omit_defaults=True):
     """One piece of a brief: a literal `text`, or a `blob` put in by the handler, cut to its last `limit` bytes (0 = whole).
 
@@ -57,9 +54,6 @@ class Brief(Struct, frozen=True):
     """What an agent is told in one turn: parts, put together in order."""
 
     parts: tuple[Part, ...]
-
-
-# ── what agents answer ────────────────────────────────────────────────────────────────────────────────────────────
 
 
 class Class(StrEnum):
@@ -159,8 +153,7 @@ class Outcome(Struct, frozen=True, omit_defaults=True, kw_only=True):
     reason: str = ""
     answer: Blob | None = None
     report: Report | None = None
-    session: str = ""
-    """The conversation id the CLI reported."""
+    session: str = ""  # the conversation id the CLI reported
     reset_at: float | None = None
     window: str = ""
     retry_after_s: float | None = None
@@ -169,8 +162,7 @@ class Outcome(Struct, frozen=True, omit_defaults=True, kw_only=True):
     exit_code: int | None = None
     stopped_by: str = ""
     took_s: float = 0.0
-    violated: bool = False
-    """A read-only seat changed its workspace: the answer is void."""
+    violated: bool = False  # a read-only seat changed its workspace: the answer is void
 
 
 class FailClass(StrEnum):
@@ -202,9 +194,6 @@ class QuotaLoss(Struct, frozen=True):
     seat: SeatKey
     agent: AgentId
     reset_at: float | None = None
-
-
-# ── what commands and git say ─────────────────────────────────────────────────────────────────────────────────────
 
 
 class Purpose(StrEnum):
@@ -257,8 +246,7 @@ class Candidate(Struct, frozen=True, omit_defaults=True, kw_only=True):
     seat: SeatKey
     agent: AgentId
     slot: SlotId
-    start: Commit
-    """Where its branch started: the base plus the repairs of recovery."""
+    start: Commit  # where its branch started: the base plus the repairs of recovery
     start_tree: Tree
     change: Change
     turns: int = 0
@@ -295,12 +283,9 @@ class Failure(Struct, frozen=True, omit_defaults=True, kw_only=True):
     signature: str = ""
     detail: Blob | None = None
     unavailable: bool = False
-    exhausted: str = ""
-    """The node whose chain was exhausted, if that is what failed."""
-    asked: tuple[AgentId, ...] = ()
-    """Whom the exhausted call had asked."""
-    internal: bool = False
-    """Our own bug: never a dev-fix turn (decision 0007)."""
+    exhausted: str = ""  # the node whose chain was exhausted, if that is what failed
+    asked: tuple[AgentId, ...] = ()  # whom the exhausted call had asked
+    internal: bool = False  # our own bug: never a dev-fix turn (decision 0007)
 
 
 class Question(Struct, frozen=True, omit_defaults=True):
@@ -310,5 +295,4 @@ class Question(Struct, frozen=True, omit_defaults=True):
     text: str
     holds: bool
     asked_at: float
-    how: str = ""
-    """The words that `answer` takes, for the reader."""
+    how: str = ""  # the words that `answer` takes, for the reader

@@ -1,7 +1,9 @@
 """The table of phases, and of the readers of structured answers. A new phase is one module and one line here."""
 
 from collections.abc import Callable
-from typing import Protocol
+from typing import NamedTuple
+
+from msgspec import structs
 
 from nightcrew.core.effects import Effect
 from nightcrew.core.events import EffectAnswer
@@ -10,39 +12,42 @@ from nightcrew.core.state import RunState
 from nightcrew.core.work import PipelinePhase, Report
 
 
-class Phase(Protocol):
-    """What a phase's module must offer; all of it pure."""
+def _same(state: RunState) -> RunState:
+    return state
 
-    def wants(self, state: RunState) -> tuple[Effect, ...]:
-        """The effects that should be in flight now."""
-        ...
 
-    def arrived(self, state: RunState) -> RunState:
-        """One step further where nothing needs to be asked; the same state when there is something to ask."""
-        ...
+class Phase(NamedTuple):
+    """What a phase offers, all of it pure; what it leaves out is nothing."""
 
-    def answered(self, state: RunState, effect: Effect, event: EffectAnswer) -> RunState:
-        """What a terminal answer to one of the phase's effects means."""
-        ...
-
-    def afresh(self, state: RunState) -> RunState:
-        """The phase's progress forgotten (recovery level 2 and above)."""
-        ...
-
-    def again(self, state: RunState) -> RunState:
-        """What failed due once more, with one more round of the budget that ran out (recovery level 1)."""
-        ...
+    afresh: Callable[[RunState], RunState]  # its progress forgotten (recovery level 2 and above)
+    again: Callable[[RunState], RunState] = _same  # what failed due once more, with one more round (recovery level 1)
+    arrived: Callable[[RunState], RunState] = _same  # a step further where nothing is asked; the same state otherwise
+    wants: Callable[[RunState], tuple[Effect, ...]] = lambda _state: ()  # the effects that should be in flight
+    answered: Callable[[RunState, Effect, EffectAnswer], RunState] = lambda state, _effect, _event: state
+    winner: bool = False  # it works on the winner, and is never asked without one
 
 
 PHASES: dict[PipelinePhase, Phase] = {
-    PipelinePhase.Planning: planning,
-    PipelinePhase.Development: development,
-    PipelinePhase.Judging: judging,
-    PipelinePhase.Review: review,
-    PipelinePhase.FinalValidation: validation,
-    PipelinePhase.CommitMessage: committing,
-    PipelinePhase.Landing: landing,
-    PipelinePhase.Finalizing: finalizing,
+    PipelinePhase.Planning: Phase(planning.afresh, _same, planning.arrived, planning.wants, planning.answered),
+    PipelinePhase.Development: Phase(
+        development.afresh, development.again, development.arrived, development.wants, development.answered
+    ),
+    PipelinePhase.Judging: Phase(lambda state: structs.replace(state, winner=""), arrived=judging.arrived),
+    PipelinePhase.Review: Phase(
+        review.afresh, review.again, review.arrived, review.wants, review.answered, winner=True
+    ),
+    PipelinePhase.FinalValidation: Phase(
+        validation.afresh, validation.again, validation.arrived, validation.wants, validation.answered, winner=True
+    ),
+    PipelinePhase.CommitMessage: Phase(
+        committing.afresh, _same, committing.arrived, committing.wants, committing.answered, winner=True
+    ),
+    PipelinePhase.Landing: Phase(
+        landing.afresh, landing.again, landing.arrived, landing.wants, landing.answered, winner=True
+    ),
+    PipelinePhase.Finalizing: Phase(
+        lambda state: structs.replace(state, dropped=False), wants=finalizing.wants, answered=finalizing.answered
+    ),
 }
 
 READERS: dict[str, Callable[[str], Report | None]] = {

@@ -10,9 +10,9 @@ from nightcrew.core.effects import Effect, MakeCommit
 from nightcrew.core.events import CommitMade, CommitRefused, EffectAnswer
 from nightcrew.core.ids import SeatKey, Tree
 from nightcrew.core.roster import AgentRole, Answers
-from nightcrew.core.state import Basing, Committing, LandingTry, RunState, Validating, enter, key_for
-from nightcrew.core.trouble import fail, leave, missing
-from nightcrew.core.work import Brief, Candidate, CommandResult, CommitText, Failure, Part, PipelinePhase
+from nightcrew.core.state import Basing, RunState, Validating, enter, keyed
+from nightcrew.core.trouble import fails, leave
+from nightcrew.core.work import Brief, CommandResult, CommitText, PipelinePhase
 
 NODE = "commit"
 SEAT = SeatKey("commit")
@@ -22,80 +22,50 @@ SHAPE = '{"subject": "at most 72 characters, imperative", "body": "why, wrapped;
 
 def wants(state: RunState) -> tuple[Effect, ...]:
     """The message, then the commit."""
-    winner, text = state.winning, state.committing.text
-    if winner is None:
-        return ()
+    winner, text = state.chosen, state.text
     if text is None:
-        return rooms.reader(state, SEAT, winner.change.head) or chain.ask(state, wish(state, winner))
-    return rooms.author(state, winner.label) or (
-        MakeCommit(
-            key=key_for(state, MakeCommit, NODE, winner.seat),
-            node=NODE,
-            seat=winner.seat,
-            slot=winner.slot,
-            label=winner.label,
-            tip=state.base,
-            head=winner.change.head,
-            tree=winner.change.tree,
-            text=text,
-        ),
-    )
+        return rooms.reader(state, SEAT, winner.change.head) or chain.ask(state, wish(state))
+    make = MakeCommit(
+        node=NODE, seat=winner.seat, slot=winner.slot, label=winner.label, tip=state.base, head=winner.change.head,
+        tree=winner.change.tree, text=text,
+    )  # fmt: skip
+    return rooms.author(state, winner.label) or (keyed(state, make),)
 
 
 def arrived(state: RunState) -> RunState:
     """Without anybody who could write, the task's title is the message."""
-    winner = state.winning
-    if winner is None:
-        return missing(state, "a winner", str(AgentRole.Committer))
-    if state.unreviewed:
-        return enter(state, PipelinePhase.Review)
-    if state.gated != winner.change.tree:
-        return enter(state, PipelinePhase.FinalValidation, validating=_gate_again(state), gated=Tree(""))
-    if state.committing.text is None and not state.started.roles.chain(AgentRole.Committer):
-        return structs.replace(state, committing=Committing(plain(state)))
+    if state.gated != state.chosen.change.tree:
+        # A repair changed what was tested: from the base on, and no green result from before is believed.
+        gate_again = structs.replace(state.validating, basing=Basing(), step="base", fresh=True)
+        return enter(state, PipelinePhase.FinalValidation, validating=gate_again, gated=Tree(""))
+    if state.text is None and not state.started.roles.chain(AgentRole.Committer):
+        return structs.replace(state, text=plain(state))
     return state
 
 
 def answered(state: RunState, effect: Effect, event: EffectAnswer) -> RunState:
     """What an answer means here."""
-    winner = state.winning
-    if winner is None:
+    if isinstance(event, CommitMade):
+        return _made(state, event)
+    if isinstance(event, CommitRefused):
+        return _refused(state, CommandResult(f"{event.hook or 'commit'} hook", event.code, event.output))
+    state, verdict = chain.answered(state, wish(state), effect, event)
+    if verdict is None:
         return state
-    match event:
-        case CommitMade():
-            return _made(state, winner, event)
-        case CommitRefused():
-            result = CommandResult(f"{event.hook or 'commit'} hook", event.code, event.output)
-            return _refused(state, winner, result)
-        case _:
-            pass
-    state, verdict = chain.answered(state, wish(state, winner), effect, event)
-    match verdict:
-        case chain.Good(outcome) if isinstance(outcome.report, CommitText):
-            return structs.replace(state, committing=Committing(outcome.report))
-        case chain.Good() | chain.Bad():
-            return structs.replace(state, committing=Committing(plain(state)))
-        case None:
-            return state
+    report = verdict.outcome.report if isinstance(verdict, chain.Good) else None
+    return structs.replace(state, text=report if isinstance(report, CommitText) else plain(state))
 
 
 def afresh(state: RunState) -> RunState:
     """The phase from its first effect (recovery level 2)."""
-    return structs.replace(state, committing=Committing())
-
-
-def again(state: RunState) -> RunState:
-    """What failed becomes due again (recovery level 1)."""
-    return state
+    return structs.replace(state, text=None)
 
 
 def read(text: str) -> CommitText | None:
     """A message that passes the format check; a subject that is too long, empty or of two lines does not."""
     found = reading.last_fitting(text, CommitText)
-    if found is None:
-        return None
-    subject = found.subject.strip()
-    if not subject or len(subject) > SUBJECT or "\n" in subject:
+    subject = found.subject.strip() if found else ""
+    if found is None or not subject or len(subject) > SUBJECT or "\n" in subject:
         return None
     return CommitText(subject, _wrapped(found.body))
 
@@ -106,88 +76,49 @@ def plain(state: RunState) -> CommitText:
     return CommitText(textwrap.shorten(title, SUBJECT, placeholder="…") or "nightcrew: work on a task")
 
 
-def wish(state: RunState, winner: Candidate) -> chain.Wish:
+def wish(state: RunState) -> chain.Wish:
     """One committer's turn."""
-    entries, before = chain.walk(state, AgentRole.Committer, SEAT, (NODE,))
-    return chain.Wish(
-        node=NODE,
-        seat=SEAT,
-        role=AgentRole.Committer,
-        entries=entries,
-        before=before,
-        slot=rooms.slot(state, SEAT),
-        answers=Answers.Text,
-        reads=NODE,
-        read_only=True,
-        brief=lambda _memory: _brief(state, winner),
-    )
+    slot = rooms.slot(state, SEAT)
+    wish = chain.Wish(NODE, SEAT, AgentRole.Committer, slot, Answers.Text, lambda _memory: _brief(state), reads=NODE)
+    return chain.walked(state, wish)
 
 
-def _brief(state: RunState, winner: Candidate) -> Brief:
+def _brief(state: RunState) -> Brief:
     return b.brief(
         b.LOOK_ONLY,
         *b.task(state),
-        Part(text="# The change"),
-        b.quoted(winner.change.patch, b.PATCH_LIMIT),
+        *b.change(state.chosen.change.patch, "The change"),
         "# What you are asked\n\nWrite the commit message of this change: what it does and why, no trailers, no mention of an agent.\n\n"
         + reading.json_answer(SHAPE),
     )
 
 
 def _wrapped(body: str) -> str:
-    lines = [
-        part if part[:2] in {"- ", "* ", "  "} else textwrap.fill(part, SUBJECT) for part in body.strip().splitlines()
-    ]
-    return "\n".join(
-        part for part in lines if not part.lower().startswith(("co-authored-by:", "signed-off-by:", "generated"))
-    )
+    lists = ("- ", "* ", "  ")
+    lines = [part if part.startswith(lists) else textwrap.fill(part, SUBJECT) for part in body.strip().splitlines()]
+    trailers = ("co-authored-by:", "signed-off-by:", "generated")
+    return "\n".join(part for part in lines if not part.lower().startswith(trailers))
 
 
-def _made(state: RunState, winner: Candidate, event: CommitMade) -> RunState:
+def _made(state: RunState, event: CommitMade) -> RunState:
     if event.tree == state.gated:
-        return leave(state, PipelinePhase.Landing, commit=event.commit, trying=_fresh_try(state))
+        trying = structs.replace(state.trying, step="land", refusal="", output=None)  # the tips that moved still count
+        return leave(state, PipelinePhase.Landing, commit=event.commit, trying=trying)
     if state.validating.hooked:
-        note = CommandResult(
-            "commit hook",
-            1,
-            b.small("the commit hook changed the files again after the gate had passed on its last change"),
-        )
-        return _refused(state, winner, note)
-    change = structs.replace(winner.change, head=event.commit, tree=event.tree)
-    state = rooms.with_candidate(state, structs.replace(winner, change=change))
-    return enter(
-        state,
-        PipelinePhase.FinalValidation,
-        validating=Validating(hooked=1, rounds=state.validating.rounds),
-        gated=Tree(""),
-    )
+        why = "the commit hook changed the files again after the gate had passed on its last change"
+        return _refused(state, CommandResult("commit hook", 1, b.small(why)))
+    change = structs.replace(state.chosen.change, head=event.commit, tree=event.tree)
+    state = rooms.with_candidate(state, structs.replace(state.chosen, change=change))
+    gate_again = Validating(hooked=1, rounds=state.validating.rounds)
+    return enter(state, PipelinePhase.FinalValidation, validating=gate_again, gated=Tree(""))
 
 
-def _gate_again(state: RunState) -> Validating:
-    """A repair changed what was tested: from the base on, and no green result from before is believed."""
-    return structs.replace(state.validating, basing=Basing(), step="base", fresh=True)
-
-
-def _refused(state: RunState, winner: Candidate, red: CommandResult) -> RunState:
+def _refused(state: RunState, red: CommandResult) -> RunState:
     """A hook that refuses the commit is a red gate with the hook's output, mended there (decision 0018)."""
-    if fixer.gate_round_left(state, winner, red):
+    if fixer.gate_round_left(state, red):
         at = state.validating
         basing = structs.replace(at.basing, step="done")
         fixing = structs.replace(at, basing=basing, step="fix", red=(red,), rounds=at.rounds + 1)
         return enter(state, PipelinePhase.FinalValidation, validating=fixing, gated=Tree(""))
     reason = f"the {red.command} refuses the commit: exit status {red.code}"
-    failure = Failure(
-        phase=state.phase,
-        role=str(AgentRole.Committer),
-        kind="hook",
-        reason=reason,
-        node=NODE,
-        signature=chain.signature_of(f"{reason} {red.output.tail[-400:]}"),
-        detail=red.output,
-    )
-    return fail(state, failure)
-
-
-def _fresh_try(state: RunState) -> LandingTry:
-    """A new try at landing keeps count of the tips that moved."""
-    return structs.replace(state.trying, step="land", refusal="", output=None)
+    return fails(state, "hook", reason, NODE, detail=red.output, sign=f"{reason} {red.output.tail[-400:]}")

@@ -9,8 +9,8 @@ from nightcrew.core.events import CommandsEnded, EffectAnswer, WorkCollected
 from nightcrew.core.ids import AgentId, Label, Tree
 from nightcrew.core.roster import AgentRole, Answers
 from nightcrew.core.state import Lane, RunState, agent_of, iteration_base
-from nightcrew.core.trouble import fail, leave
-from nightcrew.core.work import Brief, Candidate, Claim, Failure, Outcome, PipelinePhase, Purpose
+from nightcrew.core.trouble import fail, fails, leave
+from nightcrew.core.work import Brief, Candidate, Claim, Failure, PipelinePhase, Purpose
 
 NODE = "implement"
 LABELS = (Label("A"),)
@@ -22,24 +22,16 @@ WORDS = (
 
 def wants(state: RunState) -> tuple[Effect, ...]:
     """What each lane needs next."""
-    effects: list[Effect] = []
-    for label in LABELS:
-        at = _lane(state, label)
-        missing = rooms.author(state, label) if at.step != "done" else ()
-        effects += missing or _wants(state, at)
-    return tuple(effects)
+    lanes = (_lane(state, label) for label in LABELS)
+    return tuple(e for at in lanes if at.step != "done" for e in rooms.author(state, at.label) or _wants(state, at))
 
 
 def _wants(state: RunState, at: Lane) -> tuple[Effect, ...]:
-    match at.step:
-        case "ask":
-            return chain.ask(state, wish(state, at.label))
-        case "collect":
-            return (rooms.collect(state, NODE, at.label, f"work of {at.label}, turn {at.turns}"),)
-        case "check":
-            return (rooms.commands(state, Purpose.Check, rooms.impl_seat(at.label), state.settings.verify.check),)
-        case _:
-            return ()
+    if at.step == "collect":
+        return (rooms.collect(state, NODE, at.label, f"work of {at.label}, turn {at.turns}"),)
+    if at.step == "check":
+        return (rooms.commands(state, Purpose.Check, rooms.impl_seat(at.label), state.settings.verify.check),)
+    return chain.ask(state, wish(state, at.label))
 
 
 def arrived(state: RunState) -> RunState:
@@ -51,7 +43,11 @@ def arrived(state: RunState) -> RunState:
         return leave(state, PipelinePhase.Judging)
     if all(_already(state, at.label) for at in lanes):
         return leave(state, PipelinePhase.Finalizing, already="already done")
-    return fail(state, _failure(state, lanes))
+    failed = next((at.failure for at in lanes if at.failure is not None), None)
+    if failed is not None:
+        return fail(state, failed)
+    seat = rooms.impl_seat(lanes[0].label)
+    return fails(state, "no candidate", "no implementer changed anything", NODE, seat)
 
 
 def answered(state: RunState, effect: Effect, event: EffectAnswer) -> RunState:
@@ -67,13 +63,9 @@ def answered(state: RunState, effect: Effect, event: EffectAnswer) -> RunState:
             candidate = structs.replace(state.candidates[label], checks=event.results)
             return _keep(rooms.with_candidate(state, candidate), structs.replace(at, step="done"))
     state, verdict = chain.answered(state, wish(state, label), effect, event)
-    match verdict:
-        case chain.Good(outcome, agent):
-            return _told(state, at, outcome, agent)
-        case chain.Bad(failure):
-            return _keep(state, structs.replace(at, step="collect", failure=failure, turns=at.turns + 1))
-        case None:
-            return state
+    if isinstance(verdict, Failure):
+        return _keep(state, structs.replace(at, step="collect", failure=verdict, turns=at.turns + 1))
+    return _told(state, at, verdict) if verdict else state
 
 
 def afresh(state: RunState) -> RunState:
@@ -100,19 +92,11 @@ def read(text: str) -> Claim | None:
 def wish(state: RunState, label: Label) -> chain.Wish:
     """One implementer's turn."""
     seat = rooms.impl_seat(label)
-    entries, before = chain.walk(state, AgentRole.Developer, seat, (NODE,))
-    return chain.Wish(
-        node=NODE,
-        seat=seat,
-        role=AgentRole.Developer,
-        entries=entries,
-        before=before,
-        slot=rooms.slot(state, seat),
-        answers=Answers.Edit,
-        reads=NODE,
-        label=label,
-        brief=lambda memory: _brief(state, label, memory=memory),
-    )
+    wish = chain.Wish(
+        NODE, seat, AgentRole.Developer, rooms.slot(state, seat), Answers.Edit,
+        lambda memory: _brief(state, label, memory=memory), reads=NODE, label=label,
+    )  # fmt: skip
+    return chain.walked(state, wish)
 
 
 def _brief(state: RunState, label: Label, *, memory: bool) -> Brief:
@@ -120,7 +104,6 @@ def _brief(state: RunState, label: Label, *, memory: bool) -> Brief:
     candidate = state.candidates.get(label)
     if memory and candidate is not None and _lane(state, label).turns:
         return b.brief("Go on where you stopped, until the task is done.", closing)
-    seen = b.outputs("What the checks say on the untouched base", state.preflight.results) if state.preflight else ()
     verify = state.settings.verify
     gate = "\n".join(f"- `{line}`" for line in dict.fromkeys((*verify.check, *verify.gate)))
     so_far = candidate.change.patch if candidate and candidate.changed else None
@@ -128,19 +111,19 @@ def _brief(state: RunState, label: Label, *, memory: bool) -> Brief:
         b.HOUSE,
         *b.task(state),
         *b.plan(state),
-        *seen,
+        *b.preflight(state),
         f"# What decides\n\nThese commands must pass in the end:\n\n{gate}" if gate else None,
-        "# The work so far (already in your folder)" if so_far else None,
-        b.quoted(so_far, b.PATCH_LIMIT),
+        *b.change(so_far, "The work so far (already in your folder)"),
         closing,
     )
 
 
-def _told(state: RunState, at: Lane, outcome: Outcome, agent: AgentId) -> RunState:
-    claim = outcome.report if isinstance(outcome.report, Claim) else None
-    candidate = _candidate(state, at.label, agent)
+def _told(state: RunState, at: Lane, good: chain.Good) -> RunState:
+    candidate, report = _candidate(state, at.label, good.agent), good.outcome.report
     if candidate is not None:
-        state = rooms.with_candidate(state, structs.replace(candidate, agent=agent, claim=claim, answer=outcome.answer))
+        claim = report if isinstance(report, Claim) else None
+        told = structs.replace(candidate, agent=good.agent, claim=claim, answer=good.outcome.answer)
+        state = rooms.with_candidate(state, told)
     return _keep(state, structs.replace(at, step="collect", turns=at.turns + 1, failure=None))
 
 
@@ -184,28 +167,10 @@ def _already(state: RunState, label: Label) -> bool:
     return only_edits and state.preflight is not None and state.preflight.green
 
 
-def _failure(state: RunState, lanes: list[Lane]) -> Failure:
-    failed = next((at.failure for at in lanes if at.failure is not None), None)
-    if failed is not None:
-        return failed
-    return Failure(
-        phase=state.phase,
-        role=str(AgentRole.Developer),
-        kind="no candidate",
-        reason="no implementer changed anything",
-        node=NODE,
-        seat=rooms.impl_seat(lanes[0].label),
-        signature="no implementer changed anything",
-    )
-
-
 def _lane(state: RunState, label: Label) -> Lane:
-    known, candidate, space = (
-        state.lanes.get(label),
-        state.candidates.get(label),
-        state.workspaces.get(rooms.impl_seat(label)),
-    )
-    return known or Lane(label, candidate.change.tree if candidate else space.tree if space else Tree(""))
+    candidate, space = state.candidates.get(label), state.workspaces.get(rooms.impl_seat(label))
+    found = candidate.change.tree if candidate else space.tree if space else Tree("")
+    return state.lanes.get(label) or Lane(label, found)
 
 
 def _keep(state: RunState, at: Lane) -> RunState:

@@ -7,10 +7,9 @@ from nightcrew.core import chain, fixer, rooms
 from nightcrew.core.effects import CollectWork, Effect, Land
 from nightcrew.core.events import EffectAnswer, Landed, LandingRefused, TimerFired, WorkCollected
 from nightcrew.core.ids import Commit, Tree
-from nightcrew.core.roster import AgentRole, Answers
-from nightcrew.core.state import LandingTry, RunState, Validating, branch_of, enter, key_for, timer
-from nightcrew.core.trouble import fail, leave, missing
-from nightcrew.core.work import Brief, Candidate, Failure, Part, PipelinePhase, Question
+from nightcrew.core.state import LandingTry, RunState, Validating, asking, branch_of, enter, keyed, timer
+from nightcrew.core.trouble import fail, fails, leave, missing
+from nightcrew.core.work import Blob, Brief, Failure, PipelinePhase
 
 NODE = "land"
 CONTESTED = "contested"
@@ -20,188 +19,126 @@ LONGEST_WAIT_S = 900.0
 
 def wants(state: RunState) -> tuple[Effect, ...]:
     """The landing, a wait before the next try, or the fixer's round."""
-    winner, at = state.winning, state.trying
-    if winner is None or (not state.commit and at.step == "land"):
+    winner, at = state.chosen, state.trying
+    if not state.commit and at.step == "land":
         return ()
     if at.step == "wait":
         return (timer(state, NODE, winner.seat, at.wait_until, "the target keeps moving"),)
-    return rooms.author(state, winner.label) or _wants(state, winner)
-
-
-def _wants(state: RunState, winner: Candidate) -> tuple[Effect, ...]:
-    at = state.trying
-    match at.step:
-        case "land":
-            return (_land(state, winner),)
-        case "fix":
-            return chain.ask(state, wish(state, winner))
-        case "collect":
-            return (rooms.collect(state, NODE, winner.label, f"landing fix {at.rounds}"),)
-        case _:
-            return ()
-
-
-def _land(state: RunState, winner: Candidate) -> Land:
-    return Land(
-        key=key_for(state, Land, NODE, winner.seat),
-        node=NODE,
-        seat=winner.seat,
-        mode="branch" if state.trying.as_branch else state.settings.land.mode,
-        slot=winner.slot,
-        branch=branch_of(state, winner.label),
-        commit=state.commit,
-        tip=state.base,
-    )
+    missing_room = rooms.author(state, winner.label)
+    if missing_room:
+        return missing_room
+    if at.step == "fix":
+        return chain.ask(state, wish(state))
+    if at.step == "collect":
+        return (rooms.collect(state, NODE, winner.label, f"landing fix {at.rounds}"),)
+    mode = "branch" if at.as_branch else state.settings.land.mode
+    land = Land(
+        node=NODE, seat=winner.seat, mode=mode, slot=winner.slot, branch=branch_of(state, winner.label),
+        commit=state.commit, tip=state.base,
+    )  # fmt: skip
+    return (keyed(state, land),)
 
 
 def arrived(state: RunState) -> RunState:
     """A contested work lands only when a person says so; a finished branch is left in any case."""
-    winner = state.winning
-    if winner is None:
-        return missing(state, "a winner", str(AgentRole.Fixer))
-    if state.unreviewed:
-        return enter(state, PipelinePhase.Review)
-    if state.gated != winner.change.tree:
+    if state.gated != state.chosen.change.tree:
         return _back_to_gate(state)
     if not state.commit:
-        return missing(state, "the commit", str(AgentRole.Fixer))
-    asks = state.contested and state.settings.land.mode != "branch" and not state.trying.as_branch
-    if asks and CONTESTED not in state.questions:
-        text = "A reviewer rejects this work without a finding that blocks. Land it all the same?"
-        question = Question(
-            CONTESTED, text, holds=True, asked_at=state.at, how="yes | no (no leaves the finished branch)"
-        )
-        return structs.replace(state, questions={**state.questions, CONTESTED: question})
-    return state
+        return missing(state, "the commit")
+    if (
+        CONTESTED in state.questions
+        or not state.contested
+        or state.trying.as_branch
+        or state.settings.land.mode == "branch"
+    ):
+        return state
+    text = "A reviewer rejects this work without a finding that blocks. Land it all the same?"
+    return asking(state, CONTESTED, text, holds=True, how="yes | no (no leaves the finished branch)")
 
 
 def answered(state: RunState, effect: Effect, event: EffectAnswer) -> RunState:
     """What an answer means here."""
-    winner, at = state.winning, state.trying
-    if winner is None:
-        return state
+    at = state.trying
     match event:
         case Landed(landing=landing):
             noted = structs.replace(landing, note=at.as_branch or landing.note)
             return leave(state, PipelinePhase.Finalizing, landing=noted)
         case LandingRefused():
-            return _refused(state, winner, event)
+            return _refused(state, event)
         case TimerFired() if at.step == "wait":
             return _back_to_gate(state)
         case WorkCollected() if isinstance(effect, CollectWork):
-            return _collected(state, winner, event)
-    if at.step == "fix":
-        return _told(state, winner, effect, event)
-    return state
+            state, changed = rooms.collected(state, event.change)
+            detail = f"{at.refusal}; the fixer changed nothing"
+            return _back_to_gate(state) if changed else _fails(state, "hook", detail, at.output)
+    if at.step != "fix":
+        return state
+    state, verdict = chain.answered(state, wish(state), effect, event)
+    if isinstance(verdict, Failure):
+        return fail(state, verdict)
+    return _at(state, step="collect") if verdict else state
 
 
 def queues(state: RunState) -> bool:
     """Whether the run has its target to itself: while it lands, and once it was refused by a moved tip, from there to the next try (decision 0030)."""
     if state.parked or state.marker is not None or any(q.holds for q in state.questions.values()):
         return False
-    again = state.trying.moved > 0
-    match state.phase:
-        case PipelinePhase.FinalValidation:
-            at = state.validating
-            return again and at.step in {"base", "pre_gate", "format", "gate"} and at.basing.step in {"sync", "done"}
-        case PipelinePhase.CommitMessage:
-            return again
-        case PipelinePhase.Landing:
-            return state.trying.step == "land"
-        case _:
-            return False
+    if state.phase is PipelinePhase.Landing:
+        return state.trying.step == "land"
+    at, again = state.validating, state.trying.moved > 0
+    if state.phase is PipelinePhase.FinalValidation:
+        return again and at.step in {"base", "pre_gate", "format", "gate"} and at.basing.step in {"sync", "done"}
+    return again and state.phase is PipelinePhase.CommitMessage
 
 
 def afresh(state: RunState) -> RunState:
     """From fetching the tip; the winner is kept (recovery level 2)."""
-    return structs.replace(
-        state, trying=LandingTry(as_branch=state.trying.as_branch), gated=Tree(""), commit=Commit("")
-    )
+    trying = LandingTry(as_branch=state.trying.as_branch)
+    return structs.replace(state, trying=trying, gated=Tree(""), commit=Commit(""))
 
 
 def again(state: RunState) -> RunState:
     """What failed becomes due again, with one more round of what ran out (recovery level 1)."""
     at = state.trying
     spent = at.rounds >= state.settings.pipeline.land_rounds + at.granted
-    return structs.replace(state, trying=structs.replace(at, step="land", granted=at.granted + (1 if spent else 0)))
+    return _at(state, step="land", granted=at.granted + spent)
 
 
-def wish(state: RunState, winner: Candidate) -> chain.Wish:
+def wish(state: RunState) -> chain.Wish:
     """One landing-fix round."""
-    entries, before = fixer.attempts(state, winner)
-    return chain.Wish(
-        node=NODE,
-        seat=fixer.FIX_SEAT,
-        role=AgentRole.Fixer,
-        entries=entries,
-        before=before,
-        slot=winner.slot,
-        answers=Answers.Edit,
-        reads="",
-        label=winner.label,
-        brief=lambda memory: _brief(state, winner, memory=memory),
-    )
+    return fixer.wish(state, NODE, lambda memory: _brief(state, memory=memory))
 
 
-def _brief(state: RunState, winner: Candidate, *, memory: bool) -> Brief:
-    ask = (
-        Part(
-            text=f"# What you are asked\n\nThe finished work could not be landed: {state.trying.refusal}. Mend the work so that it can."
-        ),
-        b.quoted(state.trying.output, b.OUTPUT_LIMIT),
-    )
-    if memory:
-        return b.brief(*ask)
-    change = (Part(text="# The change so far"), b.quoted(winner.change.patch, b.PATCH_LIMIT))
-    return b.brief(b.HOUSE, *b.task(state), *b.plan(state), *change, *ask)
-
-
-def _refused(state: RunState, winner: Candidate, event: LandingRefused) -> RunState:
+def _brief(state: RunState, *, memory: bool) -> Brief:
     at = state.trying
+    ask = f"# What you are asked\n\nThe finished work could not be landed: {at.refusal}. Mend the work so that it can."
+    return b.fixing(state, ask, b.quoted(at.output, b.OUTPUT_LIMIT), memory=memory)
+
+
+def _refused(state: RunState, event: LandingRefused) -> RunState:
+    at, limit = state.trying, state.settings.pipeline.land_rounds
     match event.why:
         case "moved":
-            moved = structs.replace(at, moved=at.moved + 1)
-            state = structs.replace(state, trying=moved)
-            over = moved.moved - state.settings.pipeline.land_rounds
+            state = _at(state, moved=at.moved + 1)
+            over = state.trying.moved - limit
             if over <= 0:
                 return _back_to_gate(state)
             wait = min(LONGEST_WAIT_S, FIRST_WAIT_S * 2 ** min(over - 1, 10))
-            return structs.replace(state, trying=structs.replace(moved, step="wait", wait_until=state.at + wait))
+            return _at(state, step="wait", wait_until=state.at + wait)
         case "dirty":
-            return structs.replace(state, trying=structs.replace(at, as_branch=event.detail))
+            return _at(state, as_branch=event.detail)
         case "hook" | "rejected":
-            limit = state.settings.pipeline.land_rounds + at.granted
-            refused = structs.replace(at, refusal=event.detail, output=event.output)
-            if at.rounds < limit and fixer.attempts(state, winner)[0]:
-                return structs.replace(state, trying=structs.replace(refused, step="fix", rounds=at.rounds + 1))
-            return fail(structs.replace(state, trying=refused), _failure(state, event))
+            state = _at(state, refusal=event.detail, output=event.output)
+            if at.rounds < limit + at.granted and fixer.can_fix(state):
+                return _at(state, step="fix", rounds=at.rounds + 1)
         case _:
-            return fail(state, _failure(state, event))
+            pass
+    return _fails(state, event.why, event.detail, event.output)
 
 
-def _told(state: RunState, winner: Candidate, effect: Effect, event: EffectAnswer) -> RunState:
-    state, verdict = chain.answered(state, wish(state, winner), effect, event)
-    match verdict:
-        case chain.Good():
-            return structs.replace(state, trying=structs.replace(state.trying, step="collect"))
-        case chain.Bad(failure):
-            return fail(state, failure)
-        case None:
-            return state
-
-
-def _collected(state: RunState, winner: Candidate, event: WorkCollected) -> RunState:
-    changed = event.change.tree != winner.change.tree
-    state = rooms.with_candidate(state, structs.replace(winner, change=event.change))
-    if changed:
-        return _back_to_gate(state)
-    refused = LandingRefused(
-        key=event.key,
-        why="hook",
-        detail=f"{state.trying.refusal}; the fixer changed nothing",
-        output=state.trying.output,
-    )
-    return fail(state, _failure(state, refused))
+def _fails(state: RunState, why: str, detail: str, output: Blob | None) -> RunState:
+    reason = f"landing on {state.started.target} refused: {detail}"
+    return fails(state, why, reason, NODE, detail=output, sign=f"{why} {detail}")
 
 
 def _back_to_gate(state: RunState) -> RunState:
@@ -209,13 +146,5 @@ def _back_to_gate(state: RunState) -> RunState:
     return enter(state, PipelinePhase.FinalValidation, validating=Validating(), gated=Tree(""), commit=Commit(""))
 
 
-def _failure(state: RunState, event: LandingRefused) -> Failure:
-    return Failure(
-        phase=state.phase,
-        role=str(AgentRole.Fixer),
-        kind=event.why,
-        reason=f"landing on {state.started.target} refused: {event.detail}",
-        node=NODE,
-        signature=chain.signature_of(f"{event.why} {event.detail}"),
-        detail=event.output,
-    )
+def _at(state: RunState, **changes: object) -> RunState:
+    return structs.replace(state, trying=structs.replace(state.trying, **changes))

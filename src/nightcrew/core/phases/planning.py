@@ -8,9 +8,9 @@ from nightcrew.core.effects import Effect, RunCommands
 from nightcrew.core.events import CommandsEnded, EffectAnswer
 from nightcrew.core.ids import Label, SeatKey
 from nightcrew.core.roster import AgentRole, Answers
-from nightcrew.core.state import Marker, Planning, RunState, enter, iteration_base, line
+from nightcrew.core.state import Marker, RunState, asking, enter, iteration_base, line, red_of
 from nightcrew.core.trouble import leave
-from nightcrew.core.work import Brief, PipelinePhase, Purpose, Question
+from nightcrew.core.work import Brief, PipelinePhase, Purpose
 
 NODE = "plan"
 SEAT = SeatKey("plan")
@@ -32,8 +32,7 @@ def wants(state: RunState) -> tuple[Effect, ...]:
 
 def arrived(state: RunState) -> RunState:
     """Go on at once when nothing is left to do here."""
-    nothing_missing = not rooms.author(state, FIRST) and (state.preflight is not None or not _decisive(state))
-    return leave(state, PipelinePhase.Development) if nothing_missing and not _asks(state) else state
+    return state if wants(state) or _asks(state) else leave(state, PipelinePhase.Development)
 
 
 def answered(state: RunState, effect: Effect, event: EffectAnswer) -> RunState:
@@ -41,49 +40,28 @@ def answered(state: RunState, effect: Effect, event: EffectAnswer) -> RunState:
     if isinstance(effect, RunCommands) and isinstance(event, CommandsEnded):
         return _preflighted(structs.replace(state, preflight=event), event)
     state, verdict = chain.answered(state, wish(state), effect, event)
-    match verdict:
-        case chain.Good(outcome):
-            return structs.replace(state, plan=outcome.answer, planning=Planning(planned=True))
-        case chain.Bad():
-            return structs.replace(state, planning=Planning(planned=True))
-        case None:
-            return state
+    plan = verdict.outcome.answer if isinstance(verdict, chain.Good) else state.plan
+    return structs.replace(state, plan=plan, planned=True) if verdict else state
 
 
 def afresh(state: RunState) -> RunState:
     """Start the phase from its first effect (recovery level 2)."""
-    state = structs.replace(state, planning=Planning(), plan=None)
-    return rooms.rewound(state, FIRST, iteration_base(state))
-
-
-def again(state: RunState) -> RunState:
-    """What failed becomes due again (recovery level 1)."""
-    return state
+    return rooms.rewound(structs.replace(state, planned=False, plan=None), FIRST, iteration_base(state))
 
 
 def wish(state: RunState) -> chain.Wish:
     """One planner turn."""
-    entries, before = chain.walk(state, AgentRole.Planner, SEAT, (NODE,))
-    return chain.Wish(
-        node=NODE,
-        seat=SEAT,
-        role=AgentRole.Planner,
-        entries=entries,
-        before=before,
-        slot=rooms.slot(state, SEAT),
-        answers=Answers.Text,
-        reads="",
-        read_only=True,
-        brief=lambda _memory: _brief(state),
+    wish = chain.Wish(
+        NODE, SEAT, AgentRole.Planner, rooms.slot(state, SEAT), Answers.Text, brief=lambda _memory: _brief(state)
     )
+    return chain.walked(state, wish)
 
 
 def _brief(state: RunState) -> Brief:
-    seen = b.outputs("What the checks say on the untouched base", state.preflight.results) if state.preflight else ()
     return b.brief(
         b.LOOK_ONLY,
         *b.task(state),
-        *seen,
+        *b.preflight(state),
         "# What you are asked\n\nWrite the plan that another engineer will follow: what to change and where, in which order, which "
         "tests show that it works, and what could go wrong. Be short and name files. Do not change anything.",
     )
@@ -91,7 +69,7 @@ def _brief(state: RunState) -> Brief:
 
 def _asks(state: RunState) -> bool:
     can = bool(state.started.roles.chain(AgentRole.Planner))
-    return state.settings.pipeline.plan and can and not state.planning.planned
+    return state.settings.pipeline.plan and can and not state.planned
 
 
 def _decisive(state: RunState) -> tuple[str, ...]:
@@ -100,16 +78,14 @@ def _decisive(state: RunState) -> tuple[str, ...]:
 
 
 def _preflighted(state: RunState, event: CommandsEnded) -> RunState:
-    hopeless = [r for r in event.results if r.timed_out or r.code in {126, 127}]
+    hopeless = next((r for r in event.results if r.timed_out or r.code in {126, 127}), None)
     if hopeless:
-        first = hopeless[0]
-        why = "did not end in time" if first.timed_out else f"cannot run (exit status {first.code})"
-        reason = f"preflight: `{first.command}` {why}: {line(first.output.tail) or 'no output'}"
+        why = "did not end in time" if hopeless.timed_out else f"cannot run (exit status {hopeless.code})"
+        reason = f"preflight: `{hopeless.command}` {why}: {line(hopeless.output.tail) or 'no output'}"
         marker = Marker(is_failure=True, reason=reason)
         return enter(state, PipelinePhase.AwaitingDevFix, refused=reason, marker=marker)
-    if not event.green and state.settings.verify.base == "green":
-        red = next(r for r in event.results if not r.green)
-        text = f"The base is red: `{red.command}` exits with {red.code}. Start all the same?"
-        question = Question(RED_BASE, text, holds=True, asked_at=state.at, how="yes | no")
-        return structs.replace(state, questions={**state.questions, RED_BASE: question})
-    return state
+    if event.green or state.settings.verify.base != "green":
+        return state
+    red = red_of(event.results)[0]
+    text = f"The base is red: `{red.command}` exits with {red.code}. Start all the same?"
+    return asking(state, RED_BASE, text, holds=True, how="yes | no")

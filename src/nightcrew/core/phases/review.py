@@ -11,20 +11,8 @@ from nightcrew.core.events import BaseSynced, CommandsEnded, EffectAnswer, WorkC
 from nightcrew.core.ids import SeatKey
 from nightcrew.core.roster import AgentRole, Answers
 from nightcrew.core.state import Basing, Reviewing, RunState, red_of
-from nightcrew.core.trouble import fail, leave, missing
-from nightcrew.core.work import (
-    Brief,
-    Candidate,
-    Failure,
-    Finding,
-    FixReport,
-    Part,
-    PipelinePhase,
-    Purpose,
-    Reviewed,
-    Severity,
-    Vote,
-)
+from nightcrew.core.trouble import fail, fails, leave
+from nightcrew.core.work import Brief, Failure, Finding, FixReport, PipelinePhase, Purpose, Reviewed, Severity, Vote
 
 NODE = "review"
 FIX = "fix"
@@ -40,60 +28,59 @@ FIX_SHAPE = '{"addressed": ["R1-1-1"], "rejected": {"R1-1-2": "a reason that can
 
 def wants(state: RunState) -> tuple[Effect, ...]:
     """The base first; then the round's questions, its e2e, its fix."""
-    winner, at = state.winning, state.reviewing
-    if winner is None:
-        return ()
+    winner, at = state.chosen, state.reviewing
+    if at.step == "base":
+        return basing.wants(state)
+    if at.step == "ask":
+        return rooms.reader(state, SEAT, winner.change.head) or chain.ask(state, wish(state))
+    missing = rooms.author(state, winner.label)
+    if missing:
+        return missing
     match at.step:
-        case "base":
-            return basing.wants(state, at.basing)
-        case "ask":
-            return rooms.reader(state, SEAT, winner.change.head) or chain.ask(state, wish(state, winner))
         case "e2e":
-            return rooms.author(state, winner.label) or (
-                rooms.commands(state, Purpose.E2e, winner.seat, state.settings.verify.e2e),
-            )
+            return (rooms.commands(state, Purpose.E2e, winner.seat, state.settings.verify.e2e),)
         case "fix":
-            return rooms.author(state, winner.label) or chain.ask(state, fix_wish(state, winner))
+            return chain.ask(state, fix_wish(state))
         case "collect":
-            collect = rooms.collect(state, FIX, winner.label, f"fix round {at.round}")
-            return rooms.author(state, winner.label) or (collect,)
+            return (rooms.collect(state, FIX, winner.label, f"fix round {at.round}"),)
         case _:
             return ()
 
 
 def arrived(state: RunState) -> RunState:
     """Pass over the steps that have nothing to do."""
-    at, winner = state.reviewing, state.winning
-    if winner is None:
-        return missing(state, "a winner", str(AgentRole.Reviewer))
+    at = state.reviewing
     if state.unreviewed:
         return _once_more(state)
     if at.step == "base" and at.basing.step == "done":
         return _at(state, step="ask")
     if at.step == "ask" and (not _panel(state) or SEAT in at.reviews):
-        return _after_panel(state, winner)
-    if at.step == "decide":
-        return _decide(state)
-    return state
+        return _after_panel(state)
+    return _decide(state) if at.step == "decide" else state
 
 
 def answered(state: RunState, effect: Effect, event: EffectAnswer) -> RunState:
     """What an answer means here."""
-    winner, at = state.winning, state.reviewing
-    if winner is None:
-        return state
+    at = state.reviewing
     if at.step == "base" and (isinstance(event, BaseSynced) or effect.node == basing.NODE):
-        return _based(state, basing.answered(state, at.basing, effect, event))
+        return basing.answered(state, effect, event)
     match event:
         case CommandsEnded() if isinstance(effect, RunCommands):
             return _at(state, e2e=event.results, step="decide")
         case WorkCollected() if isinstance(effect, CollectWork):
-            return _fixed(state, winner, event)
-    if at.step == "ask":
-        return _reviewed(state, winner, effect, event)
+            return _fixed(state, event)
+    if at.step not in {"ask", "fix"}:
+        return state
+    asked = wish(state) if at.step == "ask" else fix_wish(state)
+    state, verdict = chain.answered(state, asked, effect, event)
+    if isinstance(verdict, Failure):
+        return fail(state, verdict)
+    if verdict is None:
+        return state
+    report = verdict.outcome.report
     if at.step == "fix":
-        return _told(state, winner, effect, event)
-    return state
+        return _at(state, fixed=report if isinstance(report, FixReport) else None, step="collect")
+    return _reviewed(state, report) if isinstance(report, Reviewed) else state
 
 
 def afresh(state: RunState) -> RunState:
@@ -105,10 +92,7 @@ def afresh(state: RunState) -> RunState:
 def again(state: RunState) -> RunState:
     """What failed becomes due again, with one more round of what ran out (recovery level 1)."""
     at = state.reviewing
-    base = basing.again(state, at.basing)
-    if at.step != "e2e":
-        return _at(state, basing=base)
-    return _at(state, granted=at.granted + 1, stalled=0)
+    return _at(state, granted=at.granted + 1, stalled=0) if at.step == "e2e" else basing.again(state)
 
 
 def read(text: str) -> Reviewed | None:
@@ -148,65 +132,39 @@ def read_fix(text: str) -> FixReport | None:
     return None if answer is None else FixReport(tuple(answer.addressed), answer.rejected)
 
 
-# ── the panel ─────────────────────────────────────────────────────────────────────────────────────────────────────
-
-
-def wish(state: RunState, winner: Candidate) -> chain.Wish:
+def wish(state: RunState) -> chain.Wish:
     """One reviewer's turn."""
-    entries, before = chain.walk(state, AgentRole.Reviewer, SEAT, (NODE,))
-    return chain.Wish(
-        node=NODE,
-        seat=SEAT,
-        role=AgentRole.Reviewer,
-        entries=entries,
-        before=before,
-        slot=rooms.slot(state, SEAT),
-        answers=Answers.Structured,
-        reads=NODE,
-        shape=SHAPE,
-        read_only=True,
-        brief=lambda memory: _brief(state, winner, memory=memory),
-    )
+    wish = chain.Wish(
+        NODE, SEAT, AgentRole.Reviewer, rooms.slot(state, SEAT), Answers.Structured,
+        lambda memory: _brief(state, memory=memory), reads=NODE, shape=SHAPE,
+    )  # fmt: skip
+    return chain.walked(state, wish)
 
 
-def _brief(state: RunState, winner: Candidate, *, memory: bool) -> Brief:
-    at = state.reviewing
+def _brief(state: RunState, *, memory: bool) -> Brief:
     ask = (
         "# What you are asked\n\nReview the change against the task: is it right, complete, tested and simple? The folder holds the "
         "work as it stands. Report what you can show; only major and blocker findings stop it.\n\n"
         + reading.json_answer(SHAPE)
     )
-    change = (Part(text="# The change"), b.quoted(winner.change.patch, b.PATCH_LIMIT))
-    if memory and at.round > 1:
+    change = b.change(state.chosen.change.patch, "The change")
+    if memory and state.reviewing.round > 1:
         return b.brief("The change was worked on since you looked. Look again.", *change, ask)
     return b.brief(b.LOOK_ONLY, *b.task(state), *b.plan(state), *change, ask)
 
 
-def _reviewed(state: RunState, winner: Candidate, effect: Effect, event: EffectAnswer) -> RunState:
-    state, verdict = chain.answered(state, wish(state, winner), effect, event)
-    match verdict:
-        case chain.Good(outcome) if isinstance(outcome.report, Reviewed):
-            named = tuple(
-                structs.replace(f, id=f"R{state.reviewing.round}-1-{n}")
-                for n, f in enumerate(outcome.report.findings, 1)
-            )
-            reviews = {SEAT: structs.replace(outcome.report, findings=named)}
-            return _at(state, reviews=reviews)
-        case chain.Bad(failure):
-            return fail(state, failure)
-        case _:
-            return state
+def _reviewed(state: RunState, report: Reviewed) -> RunState:
+    names = (f"R{state.reviewing.round}-1-{n}" for n in range(1, len(report.findings) + 1))
+    named = tuple(structs.replace(f, id=name) for f, name in zip(report.findings, names, strict=True))
+    return _at(state, reviews={SEAT: structs.replace(report, findings=named)})
 
 
-def _after_panel(state: RunState, winner: Candidate) -> RunState:
-    del winner
-    at = state.reviewing
-    found = tuple(f for review in at.reviews.values() for f in review.findings)
+def _after_panel(state: RunState) -> RunState:
+    found = tuple(f for review in state.reviewing.reviews.values() for f in review.findings)
     state = _at(state, open=found)
-    blocked = any(f.blocks for f in found)
     if not state.settings.verify.e2e:
         return _at(state, e2e=(), step="decide")
-    if blocked and _rounds_left(state):
+    if any(f.blocks for f in found) and _rounds_left(state):
         return _at(state, e2e=None, deferred=True, step="decide")
     return _at(state, deferred=False, step="e2e")
 
@@ -216,16 +174,16 @@ def _decide(state: RunState) -> RunState:
     red = red_of(at.e2e or ())
     blocked = any(f.blocks for f in at.open)
     reject = any(r.vote is Vote.Reject for r in at.reviews.values())
-    contested = reject and not blocked
     if not blocked and not red:
-        return _hand_on(state, contested=contested)
-    if _rounds_left(state) and _can_fix(state):
+        return _hand_on(state, contested=reject)
+    if _rounds_left(state) and fixer.can_fix(state):
         return _at(state, step="fix")
     if at.deferred:
         return _at(state, deferred=False, step="e2e")
-    if red:
-        return fail(_at(state, step="e2e"), _red(state))
-    return _hand_on(state, contested=reject)
+    if not red:
+        return _hand_on(state, contested=reject)
+    reason = f"`{red[0].command}` (e2e) is red: exit status {red[0].code}"
+    return fails(_at(state, step="e2e"), "red", reason, "e2e", detail=red[0].output)
 
 
 def _once_more(state: RunState) -> RunState:
@@ -248,40 +206,17 @@ def _panel(state: RunState) -> bool:
     return state.settings.pipeline.reviewers > 0 and bool(state.started.roles.chain(AgentRole.Reviewer))
 
 
-# ── the fix round ─────────────────────────────────────────────────────────────────────────────────────────────────
-
-
-def fix_wish(state: RunState, winner: Candidate) -> chain.Wish:
+def fix_wish(state: RunState) -> chain.Wish:
     """One fix round."""
-    entries, before = fixer.attempts(state, winner)
-    return chain.Wish(
-        node=FIX,
-        seat=fixer.FIX_SEAT,
-        role=AgentRole.Fixer,
-        entries=entries,
-        before=before,
-        slot=winner.slot,
-        answers=Answers.Edit,
-        reads=FIX,
-        shape=FIX_SHAPE,
-        lenient=True,
-        label=winner.label,
-        brief=lambda memory: _fix_brief(state, winner, memory=memory),
-    )
+    return fixer.wish(state, FIX, lambda memory: _fix_brief(state, memory=memory), FIX, FIX_SHAPE)
 
 
-def _fix_brief(state: RunState, winner: Candidate, *, memory: bool) -> Brief:
+def _fix_brief(state: RunState, *, memory: bool) -> Brief:
     at = state.reviewing
     findings = "\n".join(_told_finding(f) for f in at.open)
-    ask = (
-        f"# What you are asked\n\nFix these findings in the files, or say for one why it is wrong:\n\n{findings}\n\n"
-        + reading.json_answer(FIX_SHAPE)
-    )
+    ask = f"# What you are asked\n\nFix these findings in the files, or say for one why it is wrong:\n\n{findings}\n\n"
     red = b.outputs("End-to-end checks that fail", red_of(at.e2e or ()))
-    if memory:
-        return b.brief(*red, ask)
-    change = (Part(text="# The change so far"), b.quoted(winner.change.patch, b.PATCH_LIMIT))
-    return b.brief(b.HOUSE, *b.task(state), *b.plan(state), *change, *red, ask)
+    return b.fixing(state, *red, ask + reading.json_answer(FIX_SHAPE), memory=memory)
 
 
 def _told_finding(f: Finding) -> str:
@@ -290,50 +225,13 @@ def _told_finding(f: Finding) -> str:
     return f"- {f.id} [{f.severity}]{where}: {f.why}{check}"
 
 
-def _told(state: RunState, winner: Candidate, effect: Effect, event: EffectAnswer) -> RunState:
-    state, verdict = chain.answered(state, fix_wish(state, winner), effect, event)
-    match verdict:
-        case chain.Good(outcome):
-            report = outcome.report if isinstance(outcome.report, FixReport) else None
-            return _at(state, fixed=report, step="collect")
-        case chain.Bad(failure):
-            return fail(state, failure)
-        case None:
-            return state
-
-
-def _fixed(state: RunState, winner: Candidate, event: WorkCollected) -> RunState:
+def _fixed(state: RunState, event: WorkCollected) -> RunState:
     at = state.reviewing
-    progressed = event.change.tree != winner.change.tree
-    state = rooms.with_candidate(state, structs.replace(winner, change=event.change))
+    state, progressed = rooms.collected(state, event.change)
     stalled = 0 if progressed else at.stalled + 1
-    if not progressed and stalled >= STALLS:
+    if stalled >= STALLS:
         return _at(state, stalled=stalled, step="decide")
     return _at(state, stalled=stalled, round=at.round + 1, reviews={}, e2e=None, step="ask")
-
-
-def _can_fix(state: RunState) -> bool:
-    winner = state.winning
-    return winner is not None and bool(fixer.attempts(state, winner)[0])
-
-
-# ── small things ──────────────────────────────────────────────────────────────────────────────────────────────────
-
-
-def _based(state: RunState, based: basing.Based) -> RunState:
-    state = structs.replace(based.state, reviewing=structs.replace(state.reviewing, basing=based.basing))
-    if based.landed:
-        return leave(state, PipelinePhase.Finalizing)
-    return fail(state, based.failure) if based.failure else state
-
-
-def _red(state: RunState) -> Failure:
-    first = red_of(state.reviewing.e2e or ())[0]
-    reason = f"`{first.command}` (e2e) is red: exit status {first.code}"
-    return Failure(
-        phase=state.phase, role=str(AgentRole.Reviewer), kind="red", reason=reason, node="e2e",
-        signature=chain.signature_of(reason), detail=first.output,
-    )  # fmt: skip
 
 
 def _at(state: RunState, **changes: object) -> RunState:
