@@ -1,5 +1,6 @@
 """A run on the screen while it goes on: a live panel at a terminal, plain lines elsewhere, nothing for `--json`."""
 
+import gc
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -17,6 +18,7 @@ Show = Callable[[RunState, Entry], None]
 @contextmanager
 def screen(env: Mapping[str, str], *, silent: bool = False) -> Iterator[Show]:
     """What to call with each fact while the block lasts; `env` tells where the run's files are."""
+    gc.enable()
     if silent:
         yield lambda _state, _entry: None
     elif sys.stdout.isatty():

@@ -46,7 +46,7 @@ SELECT seq, at, schema, event FROM entries WHERE run = ? AND seq > ? ORDER BY se
 INSERT OR REPLACE INTO snapshots (run, seq, key, state) VALUES (?, ?, ?, ?);
 
 -- name: snapshot
-SELECT seq, state FROM snapshots WHERE run = ? AND key = ?;
+SELECT seq, state, key FROM snapshots WHERE run = ?;
 
 -- name: recent
 SELECT run, repo, title, created_at,

@@ -187,9 +187,11 @@ class Journal:
 
     def snapshot_load(self, run: RunId, kind: type[S]) -> tuple[int, S] | None:
         """The last state kept and its seq; None when there is none of this `kind` and version: fold anew."""
-        row = self._db.row(self._sql["snapshot"], run, codec.state_key(kind))
+        row = self._db.row(self._sql["snapshot"], run)
+        if row is None or row[2] != codec.state_key(kind):  # the key costs 8 ms: asked for only when there is a row
+            return None
         try:
-            return None if row is None else (row[0], msgspec.msgpack.decode(row[1], type=kind))
+            return row[0], msgspec.msgpack.decode(row[1], type=kind)
         except msgspec.MsgspecError:
             return None
 
