@@ -1,4 +1,4 @@
-"""Where a run begins and what it leaves: the remote's tip, the workspaces given back, the marker on disk."""
+"""What a run leaves behind when it ends, recovers, or is set back: the marker on disk, the rescue refs, one bill."""
 
 import json
 import signal
@@ -15,7 +15,6 @@ from nightcrew.core.events import (
     Landed,
     RecoveryAttempted,
     WorkspaceReset,
-    WorkspacesDropped,
 )
 from nightcrew.core.work import PipelinePhase
 from support import dying, repos
@@ -33,35 +32,6 @@ def told(path: Path) -> dict[str, object]:
     """What a marker says."""
     found: dict[str, object] = json.loads(path.read_text())
     return found
-
-
-def test_the_remote_is_ahead(crew: Crew, tmp_path: Path) -> None:
-    """T068: the local branch lags behind: the run starts from the remote's tip, and what lands stands on it."""
-    remote = repos.bare_remote(crew.repo, tmp_path / "remote.git")
-    theirs = repos.move_remote(remote, {"theirs.txt": "x\n"})
-    crew.solo(land={"mode": "push", "target": "main"})
-
-    done = crew.call("run", "write the note")
-
-    assert done.code == 0, done
-    assert crew.state().started.base == theirs
-    assert repos.git(remote, "rev-parse", "main^") == theirs
-    assert repos.shown(remote, "main", "theirs.txt") == "x\n"
-
-
-def test_workspaces_are_given_back(crew: Crew) -> None:
-    """T060: at the end every workspace of the run is free, the winner's too, and the next run takes the same ones."""
-    crew.solo()
-    assert crew.call("run", "write the note").code == 0
-    first = sorted(path.name for path in crew.state_home.glob("worktrees/*/*.json"))
-    assert first
-    assert crew.facts(WorkspacesDropped)[-1].kept == ()
-    records = [json.loads(path.read_text()) for path in crew.state_home.glob("worktrees/*/*.json")]
-    assert [record.get("run", "") for record in records] == [""] * len(first)
-
-    assert crew.call("run", "write it once more").code == 0
-
-    assert sorted(path.name for path in crew.state_home.glob("worktrees/*/*.json")) == first
 
 
 # ── the completion marker ─────────────────────────────────────────────────────────────────────────────────────────

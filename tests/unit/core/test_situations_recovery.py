@@ -48,7 +48,7 @@ from nightcrew.core.events import (
 from nightcrew.core.ids import Label, SeatKey
 from nightcrew.core.roster import AgentRole
 from nightcrew.core.settings import Ladder, Pipeline
-from nightcrew.core.state import Planning, RunState, Trouble, Validating
+from nightcrew.core.state import RunState, Trouble, Validating
 from nightcrew.core.work import Claim, Class, Failure, PipelinePhase, Purpose
 from support.world import Sim, World, bad, good, story
 
@@ -121,7 +121,7 @@ def test_level_two_of_planning() -> None:
     sim.says(PrepareWorkspace, lambda effect: StepFailed(key=effect.key, reason="no"), times=4, seat="plan")
     sim.run(until=until(4))
     assert attempts(sim)[-1] == (4, 2, P.Planning)
-    assert (sim.state.planning, sim.state.plan, sim.state.calls) == (Planning(), None, {})
+    assert (sim.state.planned, sim.state.plan, sim.state.calls) == (False, None, {})
     assert sim.run().state.phase is P.Complete
 
 
@@ -140,7 +140,7 @@ def test_conversations_at_each_level() -> None:
 
 
 def test_level_two_forgets_its_own_phase_alone() -> None:
-    """S048: the gate's progress is gone; the plan, the candidate's work, the review and the message's words are kept."""
+    """S048: the gate's progress is gone; the plan, the candidate and the review are kept."""
     sim = red_gate(pipeline=Pipeline(gate_fix_rounds=0))
     sim.fails("alpha", good(), node="dev-fix")
     sim.run(until=lambda s: s.state.trouble is not None)
@@ -148,12 +148,7 @@ def test_level_two_forgets_its_own_phase_alone() -> None:
     sim.run(until=until(4))
     now = sim.state
     assert now.validating == Validating(fresh=True)
-    assert (now.plan, now.reviewing, now.committing, now.preflight) == (
-        before.plan,
-        before.reviewing,
-        before.committing,
-        before.preflight,
-    )
+    assert (now.plan, now.reviewing, now.preflight) == (before.plan, before.reviewing, before.preflight)
     assert now.candidates.keys() == before.candidates.keys()
 
 
