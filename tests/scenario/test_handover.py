@@ -46,7 +46,7 @@ def until_trouble(crew: Crew) -> None:
 
 def test_an_agent_that_hangs(crew: Crew) -> None:
     """T028: a turn over its time is stopped, though deaf to TERM; the handover says timeout; the next one delivers."""
-    chained(crew, {"agent": "alpha", "do": [{"hang": "deaf"}]}, limits={"turn": "1s"})
+    chained(crew, {"agent": "alpha", "node": "implement", "do": [{"hang": "deaf"}]}, limits={"turn": "1s"})
 
     done = crew.call("run", "write the note")
 

@@ -69,6 +69,7 @@ class Crew:
         self.repo = repos.make_repo(folder / "repo")
         self.env = self._environment()
         self.driven: list[subprocess.Popen[str]] = []
+        self._journal: Journal | None = None
 
     def _environment(self) -> dict[str, str]:
         venv = str(Path(sys.executable).parent)
@@ -152,12 +153,16 @@ class Crew:
         for owner in self.state_home.glob("runs/*/effects/**/owner"):
             job.stop_now(owner.parent)
             job.wait(owner.parent, HANG_S)
+        if self._journal is not None:
+            self._journal.close()
+            self._journal = None
 
     # ── what came of it ───────────────────────────────────────────────────────────────────────────────────────────
 
     def journal(self) -> Journal:
-        """The machine's journal."""
-        return Journal(self.state_home)
+        """The machine's journal, opened once."""
+        self._journal = self._journal or Journal(self.state_home)
+        return self._journal
 
     def runs(self) -> list[RunId]:
         """All runs, the newest first."""
@@ -188,10 +193,12 @@ class Crew:
 
     def until(self, said: Callable[[Event], bool], process: subprocess.Popen[str], run: RunId | None = None) -> Entry:
         """Wait for the first fact that `said` is true of, while `process` lives; it may come with the last breath."""
-        late = time.monotonic() + HANG_S
+        late, after = time.monotonic() + HANG_S, 0
         while True:
             alive = process.poll() is None
-            for entry in self.entries(run) if self.runs() else ():
+            run = run or next(iter(self.runs()), None)
+            for entry in self.journal().entries(run, after) if run else ():
+                after = entry.seq
                 if said(entry.event):
                     return entry
             if not alive:
