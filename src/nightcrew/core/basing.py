@@ -2,14 +2,13 @@
 
 from msgspec import structs
 
-from nightcrew.core import brief as b
 from nightcrew.core import chain, fixer, rooms
 from nightcrew.core.effects import ContinueRebase, Effect, StartTurn, SyncBase, Timer, UndoRebase
 from nightcrew.core.events import BaseSynced, EffectAnswer
 from nightcrew.core.ids import Tree
 from nightcrew.core.state import Basing, RunState, branch_of, keyed
 from nightcrew.core.trouble import fails, leave
-from nightcrew.core.work import Brief, Failure, PipelinePhase
+from nightcrew.core.work import Failure, PipelinePhase
 
 NODE = "rebase"
 SYNC = "sync"
@@ -43,7 +42,7 @@ def wants(state: RunState) -> tuple[Effect, ...]:
             sync = SyncBase(node=SYNC, seat=seat, slot=slot, label=label, branch=branch, base=base, head=head)
             return (keyed(state, sync),)
         case "fix":
-            return chain.ask(state, wish(state))
+            return chain.ask(state, _wish(state))
         case "continue":
             further = ContinueRebase(
                 node=NODE, seat=seat, slot=slot, label=label, branch=branch, base=base, head=head, tip=basing.tip,
@@ -68,19 +67,14 @@ def restarted(basing: Basing) -> Basing:
     return basing if basing.step == "done" else structs.replace(basing, step="sync")
 
 
-def wish(state: RunState) -> chain.Wish:
-    """One conflict round."""
-    return fixer.wish(state, NODE, lambda memory: _brief(state, memory=memory))
-
-
-def _brief(state: RunState, *, memory: bool) -> Brief:
+def _wish(state: RunState) -> chain.Wish:
     paths = "\n".join(f"- {path}" for path in at(state).paths)
     now = (
         "The target branch moved while the work was done. A rebase onto it stopped with conflicts in:\n\n"
         f"{paths}\n\nResolve them in the files: keep what the task needs and what the target brought, and leave no conflict "
         "marker. Do not abort, continue or skip the rebase; that is done for you."
     )
-    return b.brief(now) if memory else b.brief(b.HOUSE, *b.task(state), *b.plan(state), now)
+    return fixer.wish(state, NODE, now)
 
 
 def answered(state: RunState, effect: Effect, event: EffectAnswer) -> RunState:
@@ -89,7 +83,7 @@ def answered(state: RunState, effect: Effect, event: EffectAnswer) -> RunState:
         return _synced(state, event)
     if not isinstance(effect, StartTurn | Timer):
         return state
-    state, verdict = chain.answered(state, wish(state), effect, event)
+    state, verdict = chain.answered(state, _wish(state), effect, event)
     if isinstance(verdict, Failure):
         return _at(state, step="undo", reason=verdict.reason)
     return _at(state, step="continue") if verdict else state
@@ -113,9 +107,9 @@ def _synced(state: RunState, event: BaseSynced) -> RunState:
             return fails(state, "conflict", reason, NODE, fixer.FIX_SEAT, sign=f"rebase conflict {paths}")
         case _:
             change = structs.replace(state.chosen.change, head=event.head, tree=event.tree)
-            moved = structs.replace(state.chosen, change=change)
             if event.tip != state.base:
-                moved = structs.replace(moved, start=event.tip, start_tree=event.tip_tree)
-                state = structs.replace(state, gated=Tree(""))
-            state = rooms.with_candidate(structs.replace(state, base=event.tip), moved)
-            return _at(state, step="done", tip=event.tip)
+                start = {"start": event.tip, "start_tree": event.tip_tree}
+                state = structs.replace(
+                    rooms.with_candidate(state, state.chosen, **start), base=event.tip, gated=Tree("")
+                )
+            return _at(rooms.with_candidate(state, state.chosen, change=change), step="done", tip=event.tip)

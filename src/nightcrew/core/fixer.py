@@ -1,16 +1,11 @@
-"""The fixer chain, shared by every node that asks a fixer.
+"""The fixer chain, shared by every node that asks a fixer. Its memory is `RunState.handovers` alone, so that report and behaviour agree."""
 
-Sticky within a run and never persisted: the memory is `RunState.handovers` alone, so that the report and the behaviour
-read one record and nothing is written to the config.
-"""
-
-from collections.abc import Callable
-
+from nightcrew.core import brief as b
 from nightcrew.core import chain
 from nightcrew.core.ids import AgentId, SeatKey
 from nightcrew.core.roster import AgentRole, Answers
 from nightcrew.core.state import RunState
-from nightcrew.core.work import Brief, Candidate, CommandResult
+from nightcrew.core.work import Candidate, CommandResult, Part
 
 FIX_NODES = ("fix", "gate-fix", "land", "rebase")
 """Every consumer records its handovers under exactly one of these, so that the two sides cannot disagree."""
@@ -36,13 +31,14 @@ def can_fix(state: RunState) -> bool:
     return bool(attempts(state, state.chosen)[0])
 
 
-def wish(state: RunState, node: str, brief: Callable[[bool], Brief], reads: str = "", shape: str = "") -> chain.Wish:
-    """One round of a fixer in the winner's workspace: one seat `fix` for all four nodes."""
+def wish(state: RunState, node: str, *new: Part | str | None, reads: str = "", shape: str = "") -> chain.Wish:
+    """One round of a fixer in the winner's workspace: one seat `fix` for all four nodes; `new` is what it does not know yet."""
     winner = state.chosen
     entries, before = attempts(state, winner)
     return chain.Wish(
         node=node, seat=FIX_SEAT, role=AgentRole.Fixer, entries=entries, before=before, slot=winner.slot,
-        answers=Answers.Edit, reads=reads, shape=shape, lenient=bool(shape), label=winner.label, brief=brief,
+        answers=Answers.Edit, reads=reads, shape=shape, lenient=bool(shape), label=winner.label,
+        brief=lambda memory: b.fixing(state, *new, memory=memory),
     )  # fmt: skip
 
 

@@ -1,8 +1,7 @@
 """Names of things, and how they are minted: from what is known already, never from clock or chance."""
 
-from collections.abc import Sequence
 from hashlib import sha256
-from typing import NewType, TypeVar
+from typing import NewType
 from uuid import UUID, uuid5
 
 RunId = NewType("RunId", str)
@@ -19,19 +18,12 @@ SlotId = NewType("SlotId", str)
 Commit = NewType("Commit", str)
 Tree = NewType("Tree", str)
 
-T = TypeVar("T")
-
 _NAMESPACE = UUID("6b0f3f0e-0d3c-5e58-9f0a-1c7b1a2f9d11")
 
 
 def short(run: RunId) -> str:
     """The last part of a run id, enough for a person to tell runs apart."""
     return run.rsplit("-", 1)[-1]
-
-
-def effect_id(run: RunId, kind: str, node: str, seat: str, n: int) -> EffectId:
-    """The key of the `n`-th effect of its lane (kind, node, seat) in this run (decision 0003)."""
-    return EffectId(f"{run}/{kind}/{node}/{seat}/{n}")
 
 
 def session_id(seed: str, seat: SeatKey, generation: int, agent: AgentId) -> str:
@@ -47,9 +39,3 @@ def branch_name(run: RunId, label: str, epoch: int) -> str:
 def fraction(key: str) -> float:
     """A number in [0, 1) derived from `key`: jitter without chance."""
     return int.from_bytes(sha256(key.encode()).digest()[:6], "big") / 2**48
-
-
-def shuffled(items: Sequence[T], seed: str) -> tuple[T, ...]:
-    """`items` in an order that depends on `seed` alone."""
-    order = sorted(range(len(items)), key=lambda i: sha256(f"{seed}/{i}".encode()).digest())
-    return tuple(items[i] for i in order)

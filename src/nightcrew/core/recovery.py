@@ -171,7 +171,7 @@ def _collected(state: RunState, trouble: Trouble, host: Candidate, event: ev.Wor
         return _with(state, step="told")
     if host.label in state.candidates:
         late = ORDER.index(trouble.failed_phase) > ORDER.index(PipelinePhase.Review)
-        state = rooms.with_candidate(state, structs.replace(host, change=change))
+        state = rooms.with_candidate(state, host, change=change)
         state = structs.replace(state, unreviewed=state.unreviewed or late)
     else:  # a workspace that is only prepared now starts from a repair of the base
         space = structs.replace(state.workspaces[host.seat], start=change.head, tree=change.tree)

@@ -84,7 +84,7 @@ def _told(state: RunState, event: ev.Event) -> RunState:
 
 def _started(state: RunState, event: ev.EffectStarted) -> RunState:
     effect = event.effect
-    if state.done or event.key in state.open or event.key != key_for(state, type(effect), effect.node, effect.seat):
+    if state.done or event.key in state.open or event.key != key_for(state, effect):
         return state
     opened = Opened(effect, state.at, state.visit)
     return structs.replace(state, open={**state.open, event.key: opened})
@@ -103,7 +103,7 @@ def _answer(state: RunState, event: ev.EffectAnswer) -> RunState:
         return _workspace_lost(state, event)
     if isinstance(event, ev.HandlerCrashed | ev.StepFailed):
         return _step_failed(state, opened, event)
-    state = structs.replace(state, crashes=without(state.crashes, _lane(opened.effect)))
+    state = structs.replace(state, crashes=without(state.crashes, lane(opened.effect)))
     match opened.effect, event:
         case fx.PrepareWorkspace() as effect, _:
             return rooms.ready(state, effect, event) if isinstance(event, ev.WorkspaceReady) else state
@@ -113,10 +113,6 @@ def _answer(state: RunState, event: ev.EffectAnswer) -> RunState:
             return _set_up(state, effect, event)
         case _:
             return _routed(state, opened, event)
-
-
-def _lane(effect: fx.Effect) -> str:
-    return lane(type(effect).__name__, effect.node, effect.seat)
 
 
 def _cut_off(state: RunState, opened: Opened, event: ev.EffectAnswer) -> RunState:
@@ -150,7 +146,7 @@ def _routed(state: RunState, opened: Opened, event: ev.EffectAnswer) -> RunState
 
 
 def _closed(state: RunState, key: EffectId) -> RunState:
-    counted = _lane(state.open[key].effect)
+    counted = lane(state.open[key].effect)
     asked = {**state.asked, counted: state.asked.get(counted, 0) + 1}
     return structs.replace(state, open=without(state.open, key), asked=asked)
 
@@ -192,7 +188,7 @@ def _late(state: RunState, event: ev.EffectAnswer) -> RunState:
 
 
 def _step_failed(state: RunState, opened: Opened, event: ev.HandlerCrashed | ev.StepFailed) -> RunState:
-    effect, counted = opened.effect, _lane(opened.effect)
+    effect, counted = opened.effect, lane(opened.effect)
     internal = isinstance(event, ev.HandlerCrashed)
     if isinstance(event, ev.StepFailed) and event.gone and state.marker is None:
         return recovery.ending(state, event.reason)
@@ -211,7 +207,7 @@ def _step_failed(state: RunState, opened: Opened, event: ev.HandlerCrashed | ev.
         return recovery.step_failed(state, event.reason)
     detail = event.traceback if isinstance(event, ev.HandlerCrashed) else event.detail
     reason, kind = f"{type(effect).__name__}: {event.reason}", "internal" if internal else "step"
-    return fails(state, kind, reason, effect.node, effect.seat, detail, sign=event.reason)
+    return fails(state, kind, reason, effect.node, effect.seat, detail=detail, sign=event.reason)
 
 
 def _set_up(state: RunState, effect: fx.RunCommands, event: ev.CommandsEnded) -> RunState:
@@ -221,7 +217,7 @@ def _set_up(state: RunState, effect: fx.RunCommands, event: ev.CommandsEnded) ->
     reason = f"set-up `{red.command}` failed: exit status {red.code}"
     if state.phase is PipelinePhase.AwaitingDevFix:
         return recovery.step_failed(state, reason)
-    return fails(state, "setup", reason, "setup", effect.seat, red.output)
+    return fails(state, "setup", reason, "setup", effect.seat, detail=red.output)
 
 
 def _limited(state: RunState, event: ev.LimitReached) -> RunState:

@@ -58,7 +58,7 @@ def was_reset(state: RunState, effect: ResetWorkspace, event: WorkspaceReset) ->
     if effect.label in state.candidates:
         candidate = state.candidates[effect.label]
         change = structs.replace(candidate.change, head=event.head, tree=event.tree)
-        state = with_candidate(state, structs.replace(candidate, change=change))
+        state = with_candidate(state, candidate, change=change)
     if state.trouble is None or not event.skipped:
         return state
     repairs = tuple(structs.replace(r, left_out=r.left_out or r.commit in event.skipped) for r in state.trouble.repairs)
@@ -124,10 +124,9 @@ def lost(state: RunState, slot: SlotId) -> RunState:
 def ready(state: RunState, effect: PrepareWorkspace, event: WorkspaceReady) -> RunState:
     """The run after a slot was leased and set."""
     space = Workspace(event.slot, effect.start, event.tree)
-    candidates = dict(state.candidates)
-    if effect.label in candidates:
-        candidates[effect.label] = structs.replace(candidates[effect.label], slot=event.slot)
-    return structs.replace(state, workspaces={**state.workspaces, effect.seat: space}, candidates=candidates)
+    state = structs.replace(state, workspaces={**state.workspaces, effect.seat: space})
+    candidate = state.candidates.get(effect.label)
+    return with_candidate(state, candidate, slot=event.slot) if candidate else state
 
 
 def set_up(state: RunState, seat: SeatKey) -> RunState:
@@ -146,9 +145,11 @@ def at_its_slot(state: RunState, candidate: Candidate) -> Candidate:
 def collected(state: RunState, change: Change) -> tuple[RunState, bool]:
     """The run after work on the winner was collected, and whether it changed anything."""
     changed = change.tree != state.chosen.change.tree
-    return with_candidate(state, structs.replace(state.chosen, change=change)), changed
+    return with_candidate(state, state.chosen, change=change), changed
 
 
-def with_candidate(state: RunState, candidate: Candidate) -> RunState:
+def with_candidate(state: RunState, candidate: Candidate, **changes: object) -> RunState:
     """The run with that candidate's newest account."""
-    return structs.replace(state, candidates={**state.candidates, candidate.label: candidate})
+    return structs.replace(
+        state, candidates={**state.candidates, candidate.label: structs.replace(candidate, **changes)}
+    )

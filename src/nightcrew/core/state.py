@@ -1,13 +1,14 @@
 """What a run knows at one moment, as folded from its facts; and small pure helpers on it. No decision is made here."""
 
-from typing import TypeVar
+from collections.abc import Callable
+from typing import NamedTuple, TypeVar
 
 from msgspec import Struct, structs
 
 from nightcrew.core import work as w
 from nightcrew.core.effects import Effect, Request, RunCommands, StartTurn, Timer
-from nightcrew.core.events import CommandsEnded, RunStarted
-from nightcrew.core.ids import AgentId, Commit, EffectId, Label, SeatKey, SlotId, Tree, branch_name, effect_id
+from nightcrew.core.events import CommandsEnded, EffectAnswer, RunStarted
+from nightcrew.core.ids import AgentId, Commit, EffectId, Label, SeatKey, SlotId, Tree, branch_name
 from nightcrew.core.limits import Spend
 from nightcrew.core.roster import Agent, AgentRole
 from nightcrew.core.settings import Settings
@@ -261,20 +262,34 @@ class RunState(Struct, frozen=True, omit_defaults=True, kw_only=True):
         return self.candidates[self.winner]
 
 
+def _same(state: RunState) -> RunState:
+    return state
+
+
+class Phase(NamedTuple):
+    """What the module of a phase offers, all of it pure; what it leaves out is nothing."""
+
+    afresh: Callable[[RunState], RunState]  # its progress forgotten (recovery level 2 and above)
+    again: Callable[[RunState], RunState] = _same  # what failed due once more, with one more round (recovery level 1)
+    arrived: Callable[[RunState], RunState] = _same  # a step further where nothing is asked; the same state otherwise
+    wants: Callable[[RunState], tuple[Effect, ...]] = lambda _state: ()  # the effects that should be in flight
+    answered: Callable[[RunState, Effect, EffectAnswer], RunState] = lambda state, _effect, _event: state
+    winner: bool = False  # it works on the winner, and is never asked without one
+
+
 def without(mapping: dict[K, V], *keys: K) -> dict[K, V]:
     """A copy of `mapping` that lacks `keys`."""
     return {k: v for k, v in mapping.items() if k not in keys}
 
 
-def lane(kind: str, node: str, seat: str) -> str:
+def lane(effect: Request) -> str:
     """What effects are counted by."""
-    return f"{kind}/{node}/{seat}"
+    return f"{type(effect).__name__}/{effect.node}/{effect.seat}"
 
 
-def key_for(state: RunState, kind: type[Request], node: str, seat: SeatKey = SeatKey("")) -> EffectId:
-    """The key the next effect of that lane has; it is the key of the one in flight, until that has ended."""
-    n = state.asked.get(lane(kind.__name__, node, seat), 0)
-    return effect_id(state.started.run, kind.__name__, node, seat, n)
+def key_for(state: RunState, effect: Request) -> EffectId:
+    """The key the next effect of that lane has (decision 0003); it is the key of the one in flight, until that has ended."""
+    return EffectId(f"{state.started.run}/{lane(effect)}/{state.asked.get(lane(effect), 0)}")
 
 
 def asking(state: RunState, name: str, text: str, *, holds: bool, how: str) -> RunState:
@@ -285,7 +300,7 @@ def asking(state: RunState, name: str, text: str, *, holds: bool, how: str) -> R
 
 def keyed(state: RunState, effect: E) -> E:
     """The effect under the key that is its own now."""
-    return structs.replace(effect, key=key_for(state, type(effect), effect.node, effect.seat))
+    return structs.replace(effect, key=key_for(state, effect))
 
 
 def timer(state: RunState, node: str, seat: SeatKey, until: float, why: str, agents: tuple[AgentId, ...] = ()) -> Timer:

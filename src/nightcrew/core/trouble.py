@@ -14,16 +14,12 @@ from nightcrew.core.work import Blob, Failure
 from nightcrew.core.work import PipelinePhase as Phase
 
 NODE = "dev-fix"
-"""Where a repair is asked for."""
 
 
 class _Asks(NamedTuple):
-    role: Role
-    """Stands for the phase where a failure names none."""
+    role: Role  # stands for the phase where a failure names none
     chains: tuple[Role, ...] = ()
-    """Those that the phase asks."""
-    seats: tuple[SeatKey, ...] = ()
-    """Those whose conversations a reset to the start of the phase gives up."""
+    seats: tuple[SeatKey, ...] = ()  # their conversations are given up by a reset to the start of the phase
 
 
 ASKS = {
@@ -70,14 +66,9 @@ def fail(state: RunState, failure: Failure) -> RunState:
 
 
 def fails(
-    state: RunState,
-    kind: str,
-    reason: str,
-    node: str,
-    seat: SeatKey = SeatKey(""),
-    detail: Blob | None = None,
-    sign: str = "",
-) -> RunState:
+    state: RunState, kind: str, reason: str, node: str, seat: SeatKey = SeatKey(""), *,
+    detail: Blob | None = None, sign: str = "",
+) -> RunState:  # fmt: skip
     """The run after a failure of no agent; it is told apart by `sign`, where the reason does not say enough."""
     role = Role.Fixer if node in FIX_NODES else _role(state.phase)
     failure = Failure(
@@ -101,7 +92,7 @@ def back_to_its_start(state: RunState, phase: Phase) -> RunState:
     mark, winner = state.marks.get(phase), state.winning
     if mark is None or winner is None or winner.label != mark.winner.label:
         return state
-    state = rooms.with_candidate(state, structs.replace(mark.winner, slot=winner.slot))
+    state = rooms.with_candidate(state, mark.winner, slot=winner.slot)
     return rooms.rewound(structs.replace(state, base=mark.base), winner.label, mark.winner.change.head)
 
 
@@ -133,10 +124,10 @@ def missing(state: RunState, what: str) -> RunState:
 def completed(state: RunState) -> RunState:
     """The run whose present phase completed; the trouble is over if none had failed in it later, in this iteration or one after."""
     trouble = state.trouble
-    if trouble is None or (state.iteration, ORDER.index(state.phase)) < (
-        trouble.iteration,
-        ORDER.index(trouble.furthest),
-    ):
+    if trouble is None:
+        return state
+    here, furthest = ORDER.index(state.phase), ORDER.index(trouble.furthest)
+    if (state.iteration, here) < (trouble.iteration, furthest):
         return state
     return structs.replace(state, trouble=structs.replace(trouble, over=True))
 
@@ -144,9 +135,7 @@ def completed(state: RunState) -> RunState:
 def role_of(trouble: Trouble) -> Role:
     """The failed role; a failure without an agent takes its phase's role."""
     named = trouble.failure.role
-    if named in set(Role):
-        return Role(named)
-    return _role(trouble.failed_phase)
+    return Role(named) if named in set(Role) else _role(trouble.failed_phase)
 
 
 def _role(phase: Phase) -> Role:

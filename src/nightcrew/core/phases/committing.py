@@ -10,7 +10,7 @@ from nightcrew.core.effects import Effect, MakeCommit
 from nightcrew.core.events import CommitMade, CommitRefused, EffectAnswer
 from nightcrew.core.ids import SeatKey, Tree
 from nightcrew.core.roster import AgentRole, Answers
-from nightcrew.core.state import Basing, RunState, Validating, enter, keyed
+from nightcrew.core.state import Basing, Phase, RunState, Validating, enter, keyed
 from nightcrew.core.trouble import fails, leave
 from nightcrew.core.work import Brief, CommandResult, CommitText, PipelinePhase
 
@@ -20,11 +20,10 @@ SUBJECT = 72
 SHAPE = '{"subject": "at most 72 characters, imperative", "body": "why, wrapped; may be empty"}'
 
 
-def wants(state: RunState) -> tuple[Effect, ...]:
-    """The message, then the commit."""
+def _wants(state: RunState) -> tuple[Effect, ...]:
     winner, text = state.chosen, state.text
     if text is None:
-        return rooms.reader(state, SEAT, winner.change.head) or chain.ask(state, wish(state))
+        return rooms.reader(state, SEAT, winner.change.head) or chain.ask(state, _wish(state))
     make = MakeCommit(
         node=NODE, seat=winner.seat, slot=winner.slot, label=winner.label, tip=state.base, head=winner.change.head,
         tree=winner.change.tree, text=text,
@@ -32,32 +31,29 @@ def wants(state: RunState) -> tuple[Effect, ...]:
     return rooms.author(state, winner.label) or (keyed(state, make),)
 
 
-def arrived(state: RunState) -> RunState:
-    """Without anybody who could write, the task's title is the message."""
+def _arrived(state: RunState) -> RunState:
     if state.gated != state.chosen.change.tree:
         # A repair changed what was tested: from the base on, and no green result from before is believed.
         gate_again = structs.replace(state.validating, basing=Basing(), step="base", fresh=True)
         return enter(state, PipelinePhase.FinalValidation, validating=gate_again, gated=Tree(""))
     if state.text is None and not state.started.roles.chain(AgentRole.Committer):
-        return structs.replace(state, text=plain(state))
+        return structs.replace(state, text=_plain(state))
     return state
 
 
-def answered(state: RunState, effect: Effect, event: EffectAnswer) -> RunState:
-    """What an answer means here."""
+def _answered(state: RunState, effect: Effect, event: EffectAnswer) -> RunState:
     if isinstance(event, CommitMade):
         return _made(state, event)
     if isinstance(event, CommitRefused):
         return _refused(state, CommandResult(f"{event.hook or 'commit'} hook", event.code, event.output))
-    state, verdict = chain.answered(state, wish(state), effect, event)
+    state, verdict = chain.answered(state, _wish(state), effect, event)
     if verdict is None:
         return state
     report = verdict.outcome.report if isinstance(verdict, chain.Good) else None
-    return structs.replace(state, text=report if isinstance(report, CommitText) else plain(state))
+    return structs.replace(state, text=report if isinstance(report, CommitText) else _plain(state))
 
 
-def afresh(state: RunState) -> RunState:
-    """The phase from its first effect (recovery level 2)."""
+def _afresh(state: RunState) -> RunState:
     return structs.replace(state, text=None)
 
 
@@ -70,14 +66,12 @@ def read(text: str) -> CommitText | None:
     return CommitText(subject, _wrapped(found.body))
 
 
-def plain(state: RunState) -> CommitText:
-    """The task's title as a message."""
+def _plain(state: RunState) -> CommitText:
     title = " ".join(state.started.task.title.split())
     return CommitText(textwrap.shorten(title, SUBJECT, placeholder="…") or "nightcrew: work on a task")
 
 
-def wish(state: RunState) -> chain.Wish:
-    """One committer's turn."""
+def _wish(state: RunState) -> chain.Wish:
     slot = rooms.slot(state, SEAT)
     wish = chain.Wish(NODE, SEAT, AgentRole.Committer, slot, Answers.Text, lambda _memory: _brief(state), reads=NODE)
     return chain.walked(state, wish)
@@ -108,7 +102,7 @@ def _made(state: RunState, event: CommitMade) -> RunState:
         why = "the commit hook changed the files again after the gate had passed on its last change"
         return _refused(state, CommandResult("commit hook", 1, b.small(why)))
     change = structs.replace(state.chosen.change, head=event.commit, tree=event.tree)
-    state = rooms.with_candidate(state, structs.replace(state.chosen, change=change))
+    state = rooms.with_candidate(state, state.chosen, change=change)
     gate_again = Validating(hooked=1, rounds=state.validating.rounds)
     return enter(state, PipelinePhase.FinalValidation, validating=gate_again, gated=Tree(""))
 
@@ -122,3 +116,6 @@ def _refused(state: RunState, red: CommandResult) -> RunState:
         return enter(state, PipelinePhase.FinalValidation, validating=fixing, gated=Tree(""))
     reason = f"the {red.command} refuses the commit: exit status {red.code}"
     return fails(state, "hook", reason, NODE, detail=red.output, sign=f"{reason} {red.output.tail[-400:]}")
+
+
+PHASE = Phase(_afresh, arrived=_arrived, wants=_wants, answered=_answered, winner=True)

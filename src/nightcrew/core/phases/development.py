@@ -8,7 +8,7 @@ from nightcrew.core.effects import CollectWork, Effect, RunCommands
 from nightcrew.core.events import CommandsEnded, EffectAnswer, WorkCollected
 from nightcrew.core.ids import AgentId, Label, Tree
 from nightcrew.core.roster import AgentRole, Answers
-from nightcrew.core.state import Lane, RunState, agent_of, iteration_base
+from nightcrew.core.state import Lane, Phase, RunState, agent_of, iteration_base
 from nightcrew.core.trouble import fail, fails, leave
 from nightcrew.core.work import Brief, Candidate, Claim, Failure, PipelinePhase, Purpose
 
@@ -20,22 +20,22 @@ WORDS = (
 )
 
 
-def wants(state: RunState) -> tuple[Effect, ...]:
-    """What each lane needs next."""
+def _wants(state: RunState) -> tuple[Effect, ...]:
     lanes = (_lane(state, label) for label in LABELS)
-    return tuple(e for at in lanes if at.step != "done" for e in rooms.author(state, at.label) or _wants(state, at))
+    return tuple(
+        e for at in lanes if at.step != "done" for e in rooms.author(state, at.label) or _lane_wants(state, at)
+    )
 
 
-def _wants(state: RunState, at: Lane) -> tuple[Effect, ...]:
+def _lane_wants(state: RunState, at: Lane) -> tuple[Effect, ...]:
     if at.step == "collect":
         return (rooms.collect(state, NODE, at.label, f"work of {at.label}, turn {at.turns}"),)
     if at.step == "check":
         return (rooms.commands(state, Purpose.Check, rooms.impl_seat(at.label), state.settings.verify.check),)
-    return chain.ask(state, wish(state, at.label))
+    return chain.ask(state, _wish(state, at.label))
 
 
-def arrived(state: RunState) -> RunState:
-    """Go on when every lane is done: a viable candidate, a claim that nothing is left to do, or a failure."""
+def _arrived(state: RunState) -> RunState:
     lanes = [_lane(state, label) for label in LABELS]
     if any(at.step != "done" for at in lanes):
         return state
@@ -50,8 +50,7 @@ def arrived(state: RunState) -> RunState:
     return fails(state, "no candidate", "no implementer changed anything", NODE, seat)
 
 
-def answered(state: RunState, effect: Effect, event: EffectAnswer) -> RunState:
-    """What an answer means for the lane it belongs to."""
+def _answered(state: RunState, effect: Effect, event: EffectAnswer) -> RunState:
     label = next((la for la in LABELS if rooms.impl_seat(la) == effect.seat), None)
     if label is None:
         return state
@@ -60,16 +59,15 @@ def answered(state: RunState, effect: Effect, event: EffectAnswer) -> RunState:
         case WorkCollected() if isinstance(effect, CollectWork):
             return _collected(state, at, event)
         case CommandsEnded() if isinstance(effect, RunCommands):
-            candidate = structs.replace(state.candidates[label], checks=event.results)
-            return _keep(rooms.with_candidate(state, candidate), structs.replace(at, step="done"))
-    state, verdict = chain.answered(state, wish(state, label), effect, event)
+            state = rooms.with_candidate(state, state.candidates[label], checks=event.results)
+            return _keep(state, structs.replace(at, step="done"))
+    state, verdict = chain.answered(state, _wish(state, label), effect, event)
     if isinstance(verdict, Failure):
         return _keep(state, structs.replace(at, step="collect", failure=verdict, turns=at.turns + 1))
     return _told(state, at, verdict) if verdict else state
 
 
-def afresh(state: RunState) -> RunState:
-    """All lanes from their first turn, in a workspace as the iteration found it (recovery level 2)."""
+def _afresh(state: RunState) -> RunState:
     state = structs.replace(state, lanes={}, candidates={}, winner=Label(""))
     if state.iteration and state.iterations:
         began = rooms.at_its_slot(state, state.iterations[state.iteration - 1])
@@ -77,8 +75,7 @@ def afresh(state: RunState) -> RunState:
     return rooms.rewound(state, LABELS[0], iteration_base(state))
 
 
-def again(state: RunState) -> RunState:
-    """The lanes that came to nothing ask once more (recovery level 1)."""
+def _again(state: RunState) -> RunState:
     lanes = {label: structs.replace(at, step="ask", failure=None) for label, at in state.lanes.items()}
     return structs.replace(state, lanes=lanes)
 
@@ -89,8 +86,7 @@ def read(text: str) -> Claim | None:
     return claim if claim is not None and claim.word in {"done", "continue", "already_done"} else None
 
 
-def wish(state: RunState, label: Label) -> chain.Wish:
-    """One implementer's turn."""
+def _wish(state: RunState, label: Label) -> chain.Wish:
     seat = rooms.impl_seat(label)
     wish = chain.Wish(
         NODE, seat, AgentRole.Developer, rooms.slot(state, seat), Answers.Edit,
@@ -122,8 +118,7 @@ def _told(state: RunState, at: Lane, good: chain.Good) -> RunState:
     candidate, report = _candidate(state, at.label, good.agent), good.outcome.report
     if candidate is not None:
         claim = report if isinstance(report, Claim) else None
-        told = structs.replace(candidate, agent=good.agent, claim=claim, answer=good.outcome.answer)
-        state = rooms.with_candidate(state, told)
+        state = rooms.with_candidate(state, candidate, agent=good.agent, claim=claim, answer=good.outcome.answer)
     return _keep(state, structs.replace(at, step="collect", turns=at.turns + 1, failure=None))
 
 
@@ -175,3 +170,6 @@ def _lane(state: RunState, label: Label) -> Lane:
 
 def _keep(state: RunState, at: Lane) -> RunState:
     return structs.replace(state, lanes={**state.lanes, at.label: at})
+
+
+PHASE = Phase(_afresh, _again, _arrived, _wants, _answered)

@@ -4,15 +4,14 @@ from msgspec import structs
 
 from nightcrew.core.effects import DropWorkspaces, Effect, EmitCompletionMarkerAndTerminate
 from nightcrew.core.events import EffectAnswer, WorkspacesDropped
-from nightcrew.core.state import RunState, keyed
+from nightcrew.core.state import Phase, RunState, keyed
 from nightcrew.core.trouble import completed
 
 NODE = "finalize"
 MARKER = "marker"
 
 
-def wants(state: RunState) -> tuple[Effect, ...]:
-    """Clean up, then the marker, which says in one word or two how the run ended."""
+def _wants(state: RunState) -> tuple[Effect, ...]:
     if not state.dropped:
         return (keyed(state, DropWorkspaces(node=NODE)),)
     how = "ready" if state.landing is None or state.landing.mode == "branch" else "landed"
@@ -20,8 +19,10 @@ def wants(state: RunState) -> tuple[Effect, ...]:
     return (keyed(state, marker),)
 
 
-def answered(state: RunState, _effect: Effect, event: EffectAnswer) -> RunState:
-    """What an answer means here."""
+def _answered(state: RunState, _effect: Effect, event: EffectAnswer) -> RunState:
     if not isinstance(event, WorkspacesDropped):
         return state
     return completed(structs.replace(state, dropped=True, workspaces={}))
+
+
+PHASE = Phase(lambda state: structs.replace(state, dropped=False), wants=_wants, answered=_answered)

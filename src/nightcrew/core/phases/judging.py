@@ -1,12 +1,13 @@
 """Judging: with one viable candidate there is nothing to judge; it is the winner and no panel is shown."""
 
-from nightcrew.core.state import RunState
+from msgspec import structs
+
+from nightcrew.core.state import Phase, RunState
 from nightcrew.core.trouble import leave, missing
 from nightcrew.core.work import PipelinePhase
 
 
-def arrived(state: RunState) -> RunState:
-    """Take the viable candidate as the winner; then the next iteration, or Review."""
+def _arrived(state: RunState) -> RunState:
     viable = next((c for c in state.candidates.values() if c.changed), None)
     if viable is None:
         return missing(state, "a candidate")
@@ -17,3 +18,6 @@ def arrived(state: RunState) -> RunState:
         state, PipelinePhase.Planning, winner=viable.label, iteration=state.iteration + 1, iterations=began, lanes={},
         plan=None, planned=False,
     )  # fmt: skip
+
+
+PHASE = Phase(lambda state: structs.replace(state, winner=""), arrived=_arrived)

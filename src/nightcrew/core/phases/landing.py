@@ -7,9 +7,9 @@ from nightcrew.core import chain, fixer, rooms
 from nightcrew.core.effects import CollectWork, Effect, Land
 from nightcrew.core.events import EffectAnswer, Landed, LandingRefused, TimerFired, WorkCollected
 from nightcrew.core.ids import Commit, Tree
-from nightcrew.core.state import LandingTry, RunState, Validating, asking, branch_of, enter, keyed, timer
+from nightcrew.core.state import LandingTry, Phase, RunState, Validating, asking, branch_of, enter, keyed, timer
 from nightcrew.core.trouble import fail, fails, leave, missing
-from nightcrew.core.work import Blob, Brief, Failure, PipelinePhase
+from nightcrew.core.work import Blob, Failure, PipelinePhase
 
 NODE = "land"
 CONTESTED = "contested"
@@ -17,8 +17,7 @@ FIRST_WAIT_S = 30.0
 LONGEST_WAIT_S = 900.0
 
 
-def wants(state: RunState) -> tuple[Effect, ...]:
-    """The landing, a wait before the next try, or the fixer's round."""
+def _wants(state: RunState) -> tuple[Effect, ...]:
     winner, at = state.chosen, state.trying
     if not state.commit and at.step == "land":
         return ()
@@ -28,7 +27,7 @@ def wants(state: RunState) -> tuple[Effect, ...]:
     if missing_room:
         return missing_room
     if at.step == "fix":
-        return chain.ask(state, wish(state))
+        return chain.ask(state, _wish(state))
     if at.step == "collect":
         return (rooms.collect(state, NODE, winner.label, f"landing fix {at.rounds}"),)
     mode = "branch" if at.as_branch else state.settings.land.mode
@@ -39,8 +38,7 @@ def wants(state: RunState) -> tuple[Effect, ...]:
     return (keyed(state, land),)
 
 
-def arrived(state: RunState) -> RunState:
-    """A contested work lands only when a person says so; a finished branch is left in any case."""
+def _arrived(state: RunState) -> RunState:
     if state.gated != state.chosen.change.tree:
         return _back_to_gate(state)
     if not state.commit:
@@ -56,8 +54,7 @@ def arrived(state: RunState) -> RunState:
     return asking(state, CONTESTED, text, holds=True, how="yes | no (no leaves the finished branch)")
 
 
-def answered(state: RunState, effect: Effect, event: EffectAnswer) -> RunState:
-    """What an answer means here."""
+def _answered(state: RunState, effect: Effect, event: EffectAnswer) -> RunState:
     at = state.trying
     match event:
         case Landed(landing=landing):
@@ -73,7 +70,7 @@ def answered(state: RunState, effect: Effect, event: EffectAnswer) -> RunState:
             return _back_to_gate(state) if changed else _fails(state, "hook", detail, at.output)
     if at.step != "fix":
         return state
-    state, verdict = chain.answered(state, wish(state), effect, event)
+    state, verdict = chain.answered(state, _wish(state), effect, event)
     if isinstance(verdict, Failure):
         return fail(state, verdict)
     return _at(state, step="collect") if verdict else state
@@ -91,28 +88,21 @@ def queues(state: RunState) -> bool:
     return again and state.phase is PipelinePhase.CommitMessage
 
 
-def afresh(state: RunState) -> RunState:
-    """From fetching the tip; the winner is kept (recovery level 2)."""
+def _afresh(state: RunState) -> RunState:
     trying = LandingTry(as_branch=state.trying.as_branch)
     return structs.replace(state, trying=trying, gated=Tree(""), commit=Commit(""))
 
 
-def again(state: RunState) -> RunState:
-    """What failed becomes due again, with one more round of what ran out (recovery level 1)."""
+def _again(state: RunState) -> RunState:
     at = state.trying
     spent = at.rounds >= state.settings.pipeline.land_rounds + at.granted
     return _at(state, step="land", granted=at.granted + spent)
 
 
-def wish(state: RunState) -> chain.Wish:
-    """One landing-fix round."""
-    return fixer.wish(state, NODE, lambda memory: _brief(state, memory=memory))
-
-
-def _brief(state: RunState, *, memory: bool) -> Brief:
+def _wish(state: RunState) -> chain.Wish:
     at = state.trying
     ask = f"# What you are asked\n\nThe finished work could not be landed: {at.refusal}. Mend the work so that it can."
-    return b.fixing(state, ask, b.quoted(at.output, b.OUTPUT_LIMIT), memory=memory)
+    return fixer.wish(state, NODE, ask, b.quoted(at.output, b.OUTPUT_LIMIT))
 
 
 def _refused(state: RunState, event: LandingRefused) -> RunState:
@@ -148,3 +138,6 @@ def _back_to_gate(state: RunState) -> RunState:
 
 def _at(state: RunState, **changes: object) -> RunState:
     return structs.replace(state, trying=structs.replace(state.trying, **changes))
+
+
+PHASE = Phase(_afresh, _again, _arrived, _wants, _answered, winner=True)

@@ -8,7 +8,7 @@ from nightcrew.core.effects import Effect, RunCommands
 from nightcrew.core.events import CommandsEnded, EffectAnswer
 from nightcrew.core.ids import Label, SeatKey
 from nightcrew.core.roster import AgentRole, Answers
-from nightcrew.core.state import Marker, RunState, asking, enter, iteration_base, line, red_of
+from nightcrew.core.state import Marker, Phase, RunState, asking, enter, iteration_base, line, red_of
 from nightcrew.core.trouble import leave
 from nightcrew.core.work import Brief, PipelinePhase, Purpose
 
@@ -18,8 +18,7 @@ FIRST = Label("A")
 RED_BASE = "red-base"
 
 
-def wants(state: RunState) -> tuple[Effect, ...]:
-    """The workspace, then preflight, then the plan."""
+def _wants(state: RunState) -> tuple[Effect, ...]:
     missing = rooms.author(state, FIRST)
     if missing:
         return missing
@@ -27,30 +26,26 @@ def wants(state: RunState) -> tuple[Effect, ...]:
         return (rooms.commands(state, Purpose.Preflight, rooms.impl_seat(FIRST), _decisive(state)),)
     if not _asks(state):
         return ()
-    return rooms.reader(state, SEAT, iteration_base(state)) or chain.ask(state, wish(state))
+    return rooms.reader(state, SEAT, iteration_base(state)) or chain.ask(state, _wish(state))
 
 
-def arrived(state: RunState) -> RunState:
-    """Go on at once when nothing is left to do here."""
-    return state if wants(state) or _asks(state) else leave(state, PipelinePhase.Development)
+def _arrived(state: RunState) -> RunState:
+    return state if _wants(state) or _asks(state) else leave(state, PipelinePhase.Development)
 
 
-def answered(state: RunState, effect: Effect, event: EffectAnswer) -> RunState:
-    """What an answer means here."""
+def _answered(state: RunState, effect: Effect, event: EffectAnswer) -> RunState:
     if isinstance(effect, RunCommands) and isinstance(event, CommandsEnded):
         return _preflighted(structs.replace(state, preflight=event), event)
-    state, verdict = chain.answered(state, wish(state), effect, event)
+    state, verdict = chain.answered(state, _wish(state), effect, event)
     plan = verdict.outcome.answer if isinstance(verdict, chain.Good) else state.plan
     return structs.replace(state, plan=plan, planned=True) if verdict else state
 
 
-def afresh(state: RunState) -> RunState:
-    """Start the phase from its first effect (recovery level 2)."""
+def _afresh(state: RunState) -> RunState:
     return rooms.rewound(structs.replace(state, planned=False, plan=None), FIRST, iteration_base(state))
 
 
-def wish(state: RunState) -> chain.Wish:
-    """One planner turn."""
+def _wish(state: RunState) -> chain.Wish:
     wish = chain.Wish(
         NODE, SEAT, AgentRole.Planner, rooms.slot(state, SEAT), Answers.Text, brief=lambda _memory: _brief(state)
     )
@@ -89,3 +84,6 @@ def _preflighted(state: RunState, event: CommandsEnded) -> RunState:
     red = red_of(event.results)[0]
     text = f"The base is red: `{red.command}` exits with {red.code}. Start all the same?"
     return asking(state, RED_BASE, text, holds=True, how="yes | no")
+
+
+PHASE = Phase(_afresh, arrived=_arrived, wants=_wants, answered=_answered)

@@ -10,7 +10,7 @@ from nightcrew.core.effects import CollectWork, Effect, RunCommands
 from nightcrew.core.events import BaseSynced, CommandsEnded, EffectAnswer, WorkCollected
 from nightcrew.core.ids import SeatKey
 from nightcrew.core.roster import AgentRole, Answers
-from nightcrew.core.state import Basing, Reviewing, RunState, red_of
+from nightcrew.core.state import Basing, Phase, Reviewing, RunState, red_of
 from nightcrew.core.trouble import fail, fails, leave
 from nightcrew.core.work import Brief, Failure, Finding, FixReport, PipelinePhase, Purpose, Reviewed, Severity, Vote
 
@@ -26,13 +26,12 @@ SHAPE = (
 FIX_SHAPE = '{"addressed": ["R1-1-1"], "rejected": {"R1-1-2": "a reason that can be checked"}}'
 
 
-def wants(state: RunState) -> tuple[Effect, ...]:
-    """The base first; then the round's questions, its e2e, its fix."""
+def _wants(state: RunState) -> tuple[Effect, ...]:
     winner, at = state.chosen, state.reviewing
     if at.step == "base":
         return basing.wants(state)
     if at.step == "ask":
-        return rooms.reader(state, SEAT, winner.change.head) or chain.ask(state, wish(state))
+        return rooms.reader(state, SEAT, winner.change.head) or chain.ask(state, _wish(state))
     missing = rooms.author(state, winner.label)
     if missing:
         return missing
@@ -40,15 +39,14 @@ def wants(state: RunState) -> tuple[Effect, ...]:
         case "e2e":
             return (rooms.commands(state, Purpose.E2e, winner.seat, state.settings.verify.e2e),)
         case "fix":
-            return chain.ask(state, fix_wish(state))
+            return chain.ask(state, _fix_wish(state))
         case "collect":
             return (rooms.collect(state, FIX, winner.label, f"fix round {at.round}"),)
         case _:
             return ()
 
 
-def arrived(state: RunState) -> RunState:
-    """Pass over the steps that have nothing to do."""
+def _arrived(state: RunState) -> RunState:
     at = state.reviewing
     if state.unreviewed:
         return _once_more(state)
@@ -59,8 +57,7 @@ def arrived(state: RunState) -> RunState:
     return _decide(state) if at.step == "decide" else state
 
 
-def answered(state: RunState, effect: Effect, event: EffectAnswer) -> RunState:
-    """What an answer means here."""
+def _answered(state: RunState, effect: Effect, event: EffectAnswer) -> RunState:
     at = state.reviewing
     if at.step == "base" and (isinstance(event, BaseSynced) or effect.node == basing.NODE):
         return basing.answered(state, effect, event)
@@ -71,7 +68,7 @@ def answered(state: RunState, effect: Effect, event: EffectAnswer) -> RunState:
             return _fixed(state, event)
     if at.step not in {"ask", "fix"}:
         return state
-    asked = wish(state) if at.step == "ask" else fix_wish(state)
+    asked = _wish(state) if at.step == "ask" else _fix_wish(state)
     state, verdict = chain.answered(state, asked, effect, event)
     if isinstance(verdict, Failure):
         return fail(state, verdict)
@@ -83,14 +80,12 @@ def answered(state: RunState, effect: Effect, event: EffectAnswer) -> RunState:
     return _reviewed(state, report) if isinstance(report, Reviewed) else state
 
 
-def afresh(state: RunState) -> RunState:
-    """The phase from its first effect; the round that was reached is kept (recovery level 2)."""
+def _afresh(state: RunState) -> RunState:
     at = state.reviewing.round
     return structs.replace(state, reviewing=Reviewing(round=at, granted=at - 1))
 
 
-def again(state: RunState) -> RunState:
-    """What failed becomes due again, with one more round of what ran out (recovery level 1)."""
+def _again(state: RunState) -> RunState:
     at = state.reviewing
     return _at(state, granted=at.granted + 1, stalled=0) if at.step == "e2e" else basing.again(state)
 
@@ -132,8 +127,7 @@ def read_fix(text: str) -> FixReport | None:
     return None if answer is None else FixReport(tuple(answer.addressed), answer.rejected)
 
 
-def wish(state: RunState) -> chain.Wish:
-    """One reviewer's turn."""
+def _wish(state: RunState) -> chain.Wish:
     wish = chain.Wish(
         NODE, SEAT, AgentRole.Reviewer, rooms.slot(state, SEAT), Answers.Structured,
         lambda memory: _brief(state, memory=memory), reads=NODE, shape=SHAPE,
@@ -206,17 +200,12 @@ def _panel(state: RunState) -> bool:
     return state.settings.pipeline.reviewers > 0 and bool(state.started.roles.chain(AgentRole.Reviewer))
 
 
-def fix_wish(state: RunState) -> chain.Wish:
-    """One fix round."""
-    return fixer.wish(state, FIX, lambda memory: _fix_brief(state, memory=memory), FIX, FIX_SHAPE)
-
-
-def _fix_brief(state: RunState, *, memory: bool) -> Brief:
+def _fix_wish(state: RunState) -> chain.Wish:
     at = state.reviewing
     findings = "\n".join(_told_finding(f) for f in at.open)
     ask = f"# What you are asked\n\nFix these findings in the files, or say for one why it is wrong:\n\n{findings}\n\n"
     red = b.outputs("End-to-end checks that fail", red_of(at.e2e or ()))
-    return b.fixing(state, *red, ask + reading.json_answer(FIX_SHAPE), memory=memory)
+    return fixer.wish(state, FIX, *red, ask + reading.json_answer(FIX_SHAPE), reads=FIX, shape=FIX_SHAPE)
 
 
 def _told_finding(f: Finding) -> str:
@@ -236,3 +225,6 @@ def _fixed(state: RunState, event: WorkCollected) -> RunState:
 
 def _at(state: RunState, **changes: object) -> RunState:
     return structs.replace(state, reviewing=structs.replace(state.reviewing, **changes))
+
+
+PHASE = Phase(_afresh, _again, _arrived, _wants, _answered, winner=True)

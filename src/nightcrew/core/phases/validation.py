@@ -6,16 +6,15 @@ from nightcrew.core import basing, chain, fixer, rooms
 from nightcrew.core import brief as b
 from nightcrew.core.effects import CollectWork, Effect, RunCommands
 from nightcrew.core.events import BaseSynced, CommandsEnded, EffectAnswer, WorkCollected
-from nightcrew.core.state import RunState, Validating, red_of
+from nightcrew.core.state import Phase, RunState, Validating, red_of
 from nightcrew.core.trouble import fail, fails, leave
-from nightcrew.core.work import Brief, CommandResult, Failure, PipelinePhase, Purpose
+from nightcrew.core.work import CommandResult, Failure, PipelinePhase, Purpose
 
 NODE = "gate-fix"
 FORMAT = "pre_gate"
 
 
-def wants(state: RunState) -> tuple[Effect, ...]:
-    """The base, the formatters, the gate, its fix."""
+def _wants(state: RunState) -> tuple[Effect, ...]:
     winner, at, verify = state.chosen, state.validating, state.settings.verify
     if at.step == "base":
         return basing.wants(state)
@@ -30,7 +29,7 @@ def wants(state: RunState) -> tuple[Effect, ...]:
         case "gate":
             return (rooms.commands(state, Purpose.Gate, winner.seat, verify.gate, cached=not at.fresh),)
         case "fix":
-            return chain.ask(state, wish(state))
+            return chain.ask(state, _wish(state))
         case "collect":
             return (rooms.collect(state, NODE, winner.label, f"gate fix {at.rounds}"),)
         case "e2e":
@@ -39,8 +38,7 @@ def wants(state: RunState) -> tuple[Effect, ...]:
             return ()
 
 
-def arrived(state: RunState) -> RunState:
-    """Pass over the steps that have nothing to do."""
+def _arrived(state: RunState) -> RunState:
     at, verify = state.validating, state.settings.verify
     if at.step == "base" and at.basing.step == "done":
         return _at(state, step="pre_gate")
@@ -51,8 +49,7 @@ def arrived(state: RunState) -> RunState:
     return state
 
 
-def answered(state: RunState, effect: Effect, event: EffectAnswer) -> RunState:
-    """What an answer means here."""
+def _answered(state: RunState, effect: Effect, event: EffectAnswer) -> RunState:
     at = state.validating
     if at.step == "base" and (isinstance(event, BaseSynced) or effect.node == basing.NODE):
         return basing.answered(state, effect, event)
@@ -66,19 +63,17 @@ def answered(state: RunState, effect: Effect, event: EffectAnswer) -> RunState:
             return _at(state, step="e2e") if changed else _fails(_at(state, step="gate"), at.red[0])
     if at.step != "fix":
         return state
-    state, verdict = chain.answered(state, wish(state), effect, event)
+    state, verdict = chain.answered(state, _wish(state), effect, event)
     if isinstance(verdict, Failure):
         return fail(_at(state, step="gate"), verdict)
     return _at(state, step="collect") if verdict else state
 
 
-def afresh(state: RunState) -> RunState:
-    """The phase from its first effect (recovery level 2)."""
+def _afresh(state: RunState) -> RunState:
     return structs.replace(state, validating=Validating(fresh=True))
 
 
-def again(state: RunState) -> RunState:
-    """The gate is run again and one more fix round granted (recovery level 1)."""
+def _again(state: RunState) -> RunState:
     state = basing.again(state)
     at = state.validating
     spent = at.rounds >= state.settings.pipeline.gate_fix_rounds + at.granted
@@ -86,14 +81,9 @@ def again(state: RunState) -> RunState:
     return _at(state, step=step, fresh=True, granted=at.granted + spent)
 
 
-def wish(state: RunState) -> chain.Wish:
-    """One gate-fix round."""
-    return fixer.wish(state, NODE, lambda memory: _brief(state, memory=memory))
-
-
-def _brief(state: RunState, *, memory: bool) -> Brief:
+def _wish(state: RunState) -> chain.Wish:
     red = b.outputs("The gate is red", state.validating.red)
-    return b.fixing(state, *red, "Make these commands pass by mending the work, not the checks.", memory=memory)
+    return fixer.wish(state, NODE, *red, "Make these commands pass by mending the work, not the checks.")
 
 
 def _ran(state: RunState, purpose: Purpose, event: CommandsEnded) -> RunState:
@@ -120,3 +110,6 @@ def _fails(state: RunState, red: CommandResult) -> RunState:
 
 def _at(state: RunState, **changes: object) -> RunState:
     return structs.replace(state, validating=structs.replace(state.validating, **changes))
+
+
+PHASE = Phase(_afresh, _again, _arrived, _wants, _answered, winner=True)
