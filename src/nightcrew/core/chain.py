@@ -21,17 +21,15 @@ from nightcrew.core.seats import forget, has_session, sat_down, seat_in, took_tu
 from nightcrew.core.state import Call, RunState, keyed, line, timer, without
 from nightcrew.core.work import UNAVAILABLE, Brief, Class, FailClass, Failure, Handover, Outcome, Part, QuotaLoss
 
+# Faults that pass, so that the same agent is asked again after a pause; that are forgiven once; and of the conversation, not
+# of the agent, which is asked once more in a fresh one.
 PASSING = frozenset({Class.RateLimit, Class.Overloaded, Class.Network, Class.ServerError})
-"""Faults that pass: the same agent is asked again after a pause."""
 ONCE_MORE = frozenset({Class.Crashed, Class.InvalidOutput})
-"""Faults that are forgiven once."""
 COLD = frozenset({Class.SessionNotFound, Class.SessionInUse, Class.ContextTooLong})
-"""Faults of the conversation, not of the agent: once more in a fresh one."""
 ROSTER_NODES = frozenset({"implement", "judge", "review"})
 """Nodes whose walk stops when two neighbours fail alike: a fault of the prompt must not burn the roster."""
 LOST_IN_A_ROW = 3
-REASKS = 2
-"""How often one agent is asked again for an answer in the right shape."""
+REASKS = 2  # for an answer in the right shape
 _REASK = "Your last answer did not end with a JSON object of the asked shape. Give it now, from what you know already."
 
 
@@ -53,11 +51,10 @@ class Wish(NamedTuple):
 
 
 class Good(NamedTuple):
-    """A usable answer, from the agent that now sits in `seat`."""
+    """A usable answer, and who gave it."""
 
     outcome: Outcome
     agent: AgentId
-    seat: SeatKey
 
 
 Verdict = Good | Failure | None
@@ -147,12 +144,14 @@ def answered(state: RunState, wish: Wish, effect: Effect, event: EffectAnswer) -
     call = _call(state, wish)
     match event:
         case TurnEnded(outcome=outcome) if isinstance(effect, StartTurn):
-            state = _seated(state, effect, outcome)
+            state = sat_down(state, seat_in(state, effect.seat, effect.agent, effect.slot))
+            if outcome.kind not in COLD and (outcome.kind is Class.Ok or outcome.session):
+                state = took_turn(state, effect.seat, outcome, effect.slot)
             return _ended(state, wish, call, outcome)
         case TurnLost(session=session) if isinstance(effect, StartTurn):
             state = interrupted(state, effect, session)
             if call.lost + 1 < LOST_IN_A_ROW:
-                return _keep(state, structs.replace(call, lost=call.lost + 1)), None
+                return _keep(state, call, lost=call.lost + 1), None
             lost = Outcome(kind=Class.Crashed, reason="the turn vanished three times in a row")
             return _ended(state, wish, structs.replace(call, reasked=1), lost)
         case AgentCooling(agent=agent, until=until):
@@ -160,16 +159,9 @@ def answered(state: RunState, wish: Wish, effect: Effect, event: EffectAnswer) -
             return _cooled(state, wish, call)
         case TimerFired():
             first = call.first if call.sleeping else call.at
-            return _keep(state, structs.replace(call, at=first, wait_until=0.0, sleeping=False)), None
+            return _keep(state, call, at=first, wait_until=0.0, sleeping=False), None
         case _:
             return state, None
-
-
-def _seated(state: RunState, effect: StartTurn, outcome: Outcome) -> RunState:
-    state = sat_down(state, seat_in(state, effect.seat, effect.agent, effect.slot))
-    if outcome.kind in COLD or (outcome.kind is not Class.Ok and not outcome.session):
-        return state
-    return took_turn(state, effect.seat, outcome, effect.slot)
 
 
 def interrupted(state: RunState, effect: StartTurn, session: str) -> RunState:
@@ -188,7 +180,7 @@ def _ended(state: RunState, wish: Wish, call: Call, outcome: Outcome) -> tuple[R
     if outcome.kind is Class.Ok and wish.shape and outcome.report is None and not _enough(state, wish, call):
         outcome = structs.replace(outcome, kind=Class.InvalidOutput, reason="no answer in the asked shape")
     if outcome.kind is Class.Ok:
-        return _close(_owing(state, call), wish), Good(outcome, agent, seat)
+        return _close(_owing(state, call), wish), Good(outcome, agent)
     if outcome.kind in COLD or not state.seats[seat].reported:
         state = forget(state, seat)  # the id was offered, and may be taken
     if outcome.kind is Class.Quota and outcome.reset_at:
@@ -198,7 +190,7 @@ def _ended(state: RunState, wish: Wish, call: Call, outcome: Outcome) -> tuple[R
         return _again(state, call, outcome), None
     alike = wish.node in ROSTER_NODES and _signature(outcome) != "" and _signature(outcome) == call.before
     if call.at + 1 < len(call.entries) and not alike:
-        return _keep(state, structs.replace(call, failed=outcome)), None
+        return _keep(state, call, failed=outcome), None
     return _exhausted(_owing(state, call), wish, call, outcome)
 
 
@@ -216,25 +208,23 @@ def _owing(state: RunState, call: Call) -> RunState:
 
 def _again(state: RunState, call: Call, outcome: Outcome) -> RunState:
     if outcome.kind in COLD:
-        return _keep(state, structs.replace(call, cold=call.cold + 1))
+        return _keep(state, call, cold=call.cold + 1)
     if outcome.kind in ONCE_MORE:
-        return _keep(state, structs.replace(call, reasked=call.reasked + 1))
-    pause = min(300.0, 5.0 * 4**call.tries) * (
-        1 + 0.2 * fraction(f"{state.started.run}/{call.node}/{call.seat}/{state.seq}")
-    )
-    pause = max(pause, outcome.retry_after_s or 0.0)
-    return _keep(state, structs.replace(call, tries=call.tries + 1, wait_until=state.at + pause))
+        return _keep(state, call, reasked=call.reasked + 1)
+    jitter = 1 + 0.2 * fraction(f"{state.started.run}/{call.node}/{call.seat}/{state.seq}")
+    pause = max(min(300.0, 5.0 * 4**call.tries) * jitter, outcome.retry_after_s or 0.0)
+    return _keep(state, call, tries=call.tries + 1, wait_until=state.at + pause)
 
 
 def _cooled(state: RunState, wish: Wish, call: Call) -> tuple[RunState, Verdict]:
     if call.at + 1 < len(call.entries):
-        return _keep(state, structs.replace(call, at=call.at + 1, tries=0)), None
+        return _keep(state, call, at=call.at + 1, tries=0), None
     free_before = [agent for agent in wish.before if state.cooling.get(agent, 0.0) <= state.at]
     if free_before:
         reason = f"{call.entries[call.at][0]} cools down and only {', '.join(free_before)} is free"
         return _exhausted(state, wish, call, Outcome(kind=Class.Quota, reason=reason))
     until = min(state.cooling.get(agent, state.at) for agent, _ in call.entries[call.first :])
-    return _keep(state, structs.replace(call, wait_until=max(until, state.at), sleeping=True)), None
+    return _keep(state, call, wait_until=max(until, state.at), sleeping=True), None
 
 
 def _exhausted(state: RunState, wish: Wish, call: Call, outcome: Outcome) -> tuple[RunState, Verdict]:
@@ -270,10 +260,10 @@ def handed_over(state: RunState, handover: Handover) -> RunState:
         return structs.replace(state, owed=state.owed[1:])
     for call in state.calls.values():
         if call.first < call.at and _is(call, call.first, handover):
-            return _keep(state, structs.replace(call, first=call.first + 1))
+            return _keep(state, call, first=call.first + 1)
         if call.failed is not None and _is(call, call.at, handover):
-            moved = structs.replace(call, at=call.at + 1, first=call.at + 1, before=_signature(call.failed))
-            return _keep(state, structs.replace(moved, failed=None, tries=0, reasked=0, cold=0, lost=0))
+            moved = Call(node=call.node, seat=call.seat, role=call.role, entries=call.entries)
+            return _keep(state, moved, at=call.at + 1, first=call.at + 1, before=_signature(call.failed))
     return state
 
 
@@ -317,7 +307,8 @@ def _call(state: RunState, wish: Wish) -> Call:
     return known or Call(node=wish.node, seat=wish.seat, role=wish.role, entries=wish.entries)
 
 
-def _keep(state: RunState, call: Call) -> RunState:
+def _keep(state: RunState, call: Call, **changes: object) -> RunState:
+    call = structs.replace(call, **changes)
     return structs.replace(state, calls={**state.calls, f"{call.node}/{call.seat}": call})
 
 

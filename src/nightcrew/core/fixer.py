@@ -5,7 +5,7 @@ from nightcrew.core import chain
 from nightcrew.core.ids import AgentId, SeatKey
 from nightcrew.core.roster import AgentRole, Answers
 from nightcrew.core.state import RunState
-from nightcrew.core.work import Candidate, CommandResult, Part
+from nightcrew.core.work import Candidate, CommandResult
 
 FIX_NODES = ("fix", "gate-fix", "land", "rebase")
 """Every consumer records its handovers under exactly one of these, so that the two sides cannot disagree."""
@@ -31,14 +31,15 @@ def can_fix(state: RunState) -> bool:
     return bool(attempts(state, state.chosen)[0])
 
 
-def wish(state: RunState, node: str, *new: Part | str | None, reads: str = "", shape: str = "") -> chain.Wish:
+def wish(state: RunState, node: str, *new: b.Piece, reads: str = "", shape: str = "") -> chain.Wish:
     """One round of a fixer in the winner's workspace: one seat `fix` for all four nodes; `new` is what it does not know yet."""
     winner = state.chosen
     entries, before = attempts(state, winner)
+    known = (b.HOUSE, *b.task(state), *b.plan(state), *b.change(winner.change.patch))
     return chain.Wish(
         node=node, seat=FIX_SEAT, role=AgentRole.Fixer, entries=entries, before=before, slot=winner.slot,
         answers=Answers.Edit, reads=reads, shape=shape, lenient=bool(shape), label=winner.label,
-        brief=lambda memory: b.fixing(state, *new, memory=memory),
+        brief=lambda memory: b.brief(*(() if memory else known), *new),
     )  # fmt: skip
 
 

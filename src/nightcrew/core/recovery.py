@@ -49,8 +49,8 @@ def pause_s(state: RunState, attempts: int) -> float:
     return span * (0.8 + 0.2 * fraction(f"{state.started.run}/pause/{attempts}"))
 
 
-def slow_s(times: int) -> float:
-    """Seconds of the slow schedule, for what only a person can change: 15 minutes doubling to 6 hours."""
+def _slow_s(times: int) -> float:
+    """Of the slow schedule, for what only a person can change: 15 minutes doubling to 6 hours."""
     return min(SLOW_LONGEST_S, SLOW_FIRST_S * 2.0 ** min(times, 10))
 
 
@@ -64,14 +64,13 @@ def wants(state: RunState) -> tuple[fx.Effect, ...]:
         why = f"waiting for {', '.join(agents)}" if agents else f"pause before recovery attempt {trouble.attempts}"
         return (timer(state, PAUSE, SeatKey(""), trouble.wait_until, why, agents),)
     host = _host(state)
-    if host is None or trouble.finished or trouble.unavailable or _skipped(state, trouble, host):
-        return ()
-    if trouble.step not in {"ask", "collect"}:
+    idle = trouble.finished or trouble.unavailable or trouble.step not in {"ask", "collect"}
+    if idle or host is None or _skipped(state, trouble, host):
         return ()
     if host.seat not in state.workspaces:
         return rooms.author(state, host.label)
     if trouble.step == "ask":
-        return chain.ask(state, wish(state, trouble, host))
+        return chain.ask(state, _wish(state, trouble, host))
     return (rooms.collect(state, NODE, host.label, f"dev-fix {trouble.attempts + 1}"),)
 
 
@@ -102,9 +101,8 @@ def _told(state: RunState, trouble: Trouble) -> ev.Event | None:
     skipped = _skipped(state, trouble, _host(state))
     if skipped:
         return ev.DevFixSkipped(reason=skipped)
-    if trouble.step != "told":
-        return None
-    return ev.DevFixCompleted(success=trouble.success, summary=trouble.summary or None)
+    done = ev.DevFixCompleted(success=trouble.success, summary=trouble.summary or None)
+    return done if trouble.step == "told" else None
 
 
 def _skipped(state: RunState, trouble: Trouble, host: Candidate | None) -> str:
@@ -155,7 +153,7 @@ def answered(state: RunState, effect: fx.Effect, event: ev.EffectAnswer) -> RunS
         return _collected(state, trouble, host, event)
     if not isinstance(effect, fx.StartTurn | fx.Timer):
         return state
-    state, verdict = chain.answered(state, wish(state, trouble, host), effect, event)
+    state, verdict = chain.answered(state, _wish(state, trouble, host), effect, event)
     if isinstance(verdict, Failure):
         step = "unavailable" if verdict.unavailable else "collect"
         return _with(state, step=step, success=False, summary=verdict.reason)
@@ -174,8 +172,8 @@ def _collected(state: RunState, trouble: Trouble, host: Candidate, event: ev.Wor
         state = rooms.with_candidate(state, host, change=change)
         state = structs.replace(state, unreviewed=state.unreviewed or late)
     else:  # a workspace that is only prepared now starts from a repair of the base
-        space = structs.replace(state.workspaces[host.seat], start=change.head, tree=change.tree)
-        state = structs.replace(state, workspaces={**state.workspaces, host.seat: space})
+        space = state.workspaces[host.seat]
+        state = rooms.with_space(state, host.seat, space, start=change.head, tree=change.tree)
     return _with(state, step="told", repairs=(*trouble.repairs, Repair(change.head, trouble.summary)))
 
 
@@ -222,7 +220,7 @@ def _attempt_over(state: RunState) -> RunState:
     attempts, ceiling = trouble.attempts + 1, state.settings.ladder.ceiling
     pause = pause_s(state, attempts)
     if trouble.same >= STUCK_AFTER:
-        pause = slow_s(trouble.same - STUCK_AFTER)
+        pause = _slow_s(trouble.same - STUCK_AFTER)
         state = _asking(state, STUCK, f"Starting over ends the same way again and again: {trouble.failure.reason}")
     state = _with(
         state, attempts=attempts, level=max(trouble.level, level_of(attempts)), triggered=True, finished=True,
@@ -242,7 +240,7 @@ def _unavailable(state: RunState) -> RunState:
     cooling = {agent: until for agent, until in state.cooling.items() if until > state.at}
     free = any(agent not in cooling and agent not in trouble.failure.asked for agent in agents)
     login = trouble.failure.kind in {Class.Auth, Class.Billing}
-    guess = slow_s(waits) if login else min(UNAVAILABLE_LONGEST_S, UNAVAILABLE_FIRST_S * 2.0 ** min(waits, 10))
+    guess = _slow_s(waits) if login else min(UNAVAILABLE_LONGEST_S, UNAVAILABLE_FIRST_S * 2.0 ** min(waits, 10))
     until = min((cooling.get(agent, state.at + guess) for agent in agents), default=state.at + guess)
     if login and not free:
         text = f"No agent of the role {t.role_of(trouble)} can work: {trouble.failure.reason}"
@@ -340,8 +338,7 @@ def ending(state: RunState, reason: str) -> RunState:
     return enter(state, PipelinePhase.AwaitingDevFix, marker=marker)
 
 
-def wish(state: RunState, trouble: Trouble, host: Candidate) -> chain.Wish:
-    """The dev-fix turn: the developer role in the workspace that failed."""
+def _wish(state: RunState, trouble: Trouble, host: Candidate) -> chain.Wish:
     wish = chain.Wish(
         NODE, SEAT, AgentRole.Developer, host.slot, Answers.Edit, lambda _memory: _brief(state, trouble, host),
         label=host.label,

@@ -20,8 +20,7 @@ from nightcrew.core.state import Marker, Opened, RunState, asking, busy, enter, 
 from nightcrew.core.trouble import fails, missing
 from nightcrew.core.work import Class, Outcome, PipelinePhase, Purpose, Question
 
-CRASHES = 2
-"""How often the same effect is run again after our own bug, or after a fault of a step that may pass (decision 0007)."""
+CRASHES = 2  # times the same effect is run again after our own bug, or a fault that may pass (decision 0007)
 MORE = "more"
 _VARIANTS = get_args(ev.AwaitingDevFixEvent)
 
@@ -86,8 +85,7 @@ def _started(state: RunState, event: ev.EffectStarted) -> RunState:
     effect = event.effect
     if state.done or event.key in state.open or event.key != key_for(state, effect):
         return state
-    opened = Opened(effect, state.at, state.visit)
-    return structs.replace(state, open={**state.open, event.key: opened})
+    return structs.replace(state, open={**state.open, event.key: Opened(effect, state.at, state.visit)})
 
 
 def _answer(state: RunState, event: ev.EffectAnswer) -> RunState:
@@ -125,13 +123,13 @@ def _cut_off(state: RunState, opened: Opened, event: ev.EffectAnswer) -> RunStat
 
 
 def _workspace_lost(state: RunState, event: ev.WorkspaceLost) -> RunState:
-    winner = state.winning
-    if winner is not None and winner.slot == event.slot:
+    if state.winning is not None and state.winning.slot == event.slot:
         review, gate = state.reviewing, state.validating
         review = structs.replace(review, basing=basing.restarted(review.basing))
         gate = structs.replace(gate, basing=basing.restarted(gate.basing))
         state = structs.replace(state, reviewing=review, validating=gate)
-    return rooms.lost(state, event.slot)
+    spaces = {seat: space for seat, space in state.workspaces.items() if space.slot != event.slot}
+    return structs.replace(state, workspaces=spaces)
 
 
 def _routed(state: RunState, opened: Opened, event: ev.EffectAnswer) -> RunState:
@@ -212,7 +210,8 @@ def _step_failed(state: RunState, opened: Opened, event: ev.HandlerCrashed | ev.
 
 def _set_up(state: RunState, effect: fx.RunCommands, event: ev.CommandsEnded) -> RunState:
     if event.green:
-        return rooms.set_up(state, effect.seat)
+        space = state.workspaces.get(effect.seat)
+        return rooms.with_space(state, effect.seat, space, set_up=True) if space else state
     red = red_of(event.results)[0]
     reason = f"set-up `{red.command}` failed: exit status {red.code}"
     if state.phase is PipelinePhase.AwaitingDevFix:
@@ -272,8 +271,9 @@ def desired(state: RunState) -> tuple[fx.Effect, ...]:
         for q in state.questions.values()
     )
     effects = tuple(e for e in _phase_wants(state) if not _stale(state, e))
-    if any(q.holds for q in state.questions.values()) or limits.exceeded(state.started.limits, state.spend):
-        effects = tuple(e for e in effects if e.key in state.open or _free(state, e))
+    holds = any(q.holds for q in state.questions.values())
+    if holds or limits.exceeded(state.started.limits, state.spend):  # what costs nothing may start, if nobody is asked
+        effects = tuple(e for e in effects if e.key in state.open or not (holds or isinstance(e, fx.StartTurn)))
     return (*effects, *asks)
 
 
@@ -287,18 +287,9 @@ def _phase_wants(state: RunState) -> tuple[fx.Effect, ...]:
 def _stale(state: RunState, effect: fx.Effect) -> bool:
     """Whether what is open under that key was asked in an earlier visit: its answer would route nothing, so it is stopped."""
     opened = state.open.get(effect.key)
-    return opened is not None and opened.visit != state.visit and not _lasting(effect)
-
-
-def _lasting(effect: fx.Effect) -> bool:
-    """Whether an answer counts in whatever visit it comes: a workspace is a workspace."""
     setup = isinstance(effect, fx.RunCommands) and effect.purpose is Purpose.Setup
-    return setup or isinstance(effect, fx.Ask | fx.PrepareWorkspace)
-
-
-def _free(state: RunState, effect: fx.Effect) -> bool:
-    """Whether an effect may start although a limit is reached: it costs nothing, and no question holds the run."""
-    return not isinstance(effect, fx.StartTurn) and not any(q.holds for q in state.questions.values())
+    lasting = setup or isinstance(effect, fx.Ask | fx.PrepareWorkspace)  # a workspace is a workspace
+    return opened is not None and opened.visit != state.visit and not lasting
 
 
 def _marker_desired(state: RunState, marker: Marker) -> tuple[fx.Effect, ...]:
@@ -320,8 +311,7 @@ def _limit_due(state: RunState) -> ev.LimitReached | None:
     reached = limits.exceeded(state.started.limits, state.spend)
     if reached is None or f"limit-{reached.valve}" in state.questions:
         return None
-    effects = _phase_wants(state)
-    if not any(isinstance(e, fx.StartTurn) and e.key not in state.open for e in effects):
+    if not any(isinstance(e, fx.StartTurn) and e.key not in state.open for e in _phase_wants(state)):
         return None
     return ev.LimitReached(valve=reached.valve, value=reached.value, mine=reached.mine)
 

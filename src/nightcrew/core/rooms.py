@@ -51,10 +51,8 @@ def was_reset(state: RunState, effect: ResetWorkspace, event: WorkspaceReset) ->
     due, space = state.rewinds.get(effect.seat), state.workspaces.get(effect.seat)
     if due is None or space is None or due != Rewind(effect.start, effect.repairs):
         return state
-    space = structs.replace(space, start=event.head, tree=event.tree)
-    state = structs.replace(
-        state, rewinds=without(state.rewinds, effect.seat), workspaces={**state.workspaces, effect.seat: space}
-    )
+    state = with_space(state, effect.seat, space, start=event.head, tree=event.tree)
+    state = structs.replace(state, rewinds=without(state.rewinds, effect.seat))
     if effect.label in state.candidates:
         candidate = state.candidates[effect.label]
         change = structs.replace(candidate.change, head=event.head, tree=event.tree)
@@ -87,8 +85,7 @@ def reader(state: RunState, seat: SeatKey, head: Commit) -> tuple[Effect, ...]:
 
 def slot(state: RunState, seat: SeatKey) -> SlotId:
     """The slot a seat holds; empty while it holds none, which nothing that is wanted may show."""
-    known = state.workspaces.get(seat)
-    return known.slot if known else SlotId("")
+    return state.workspaces[seat].slot if seat in state.workspaces else SlotId("")
 
 
 def commands(
@@ -116,25 +113,16 @@ def collect(state: RunState, node: str, label: Label, message: str) -> Effect:
     return keyed(state, work)
 
 
-def lost(state: RunState, slot: SlotId) -> RunState:
-    """The run without a slot that is gone; whoever needs it asks for a new one."""
-    return structs.replace(state, workspaces={seat: s for seat, s in state.workspaces.items() if s.slot != slot})
-
-
 def ready(state: RunState, effect: PrepareWorkspace, event: WorkspaceReady) -> RunState:
     """The run after a slot was leased and set."""
-    space = Workspace(event.slot, effect.start, event.tree)
-    state = structs.replace(state, workspaces={**state.workspaces, effect.seat: space})
+    state = with_space(state, effect.seat, Workspace(event.slot, effect.start, event.tree))
     candidate = state.candidates.get(effect.label)
     return with_candidate(state, candidate, slot=event.slot) if candidate else state
 
 
-def set_up(state: RunState, seat: SeatKey) -> RunState:
-    """The run after set-up commands passed in a seat's workspace."""
-    space = state.workspaces.get(seat)
-    if space is None:
-        return state
-    return structs.replace(state, workspaces={**state.workspaces, seat: structs.replace(space, set_up=True)})
+def with_space(state: RunState, seat: SeatKey, space: Workspace, **changes: object) -> RunState:
+    """The run with that workspace as it is now."""
+    return structs.replace(state, workspaces={**state.workspaces, seat: structs.replace(space, **changes)})
 
 
 def at_its_slot(state: RunState, candidate: Candidate) -> Candidate:

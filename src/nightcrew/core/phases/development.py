@@ -21,13 +21,13 @@ WORDS = (
 
 
 def _wants(state: RunState) -> tuple[Effect, ...]:
-    lanes = (_lane(state, label) for label in LABELS)
-    return tuple(
-        e for at in lanes if at.step != "done" for e in rooms.author(state, at.label) or _lane_wants(state, at)
-    )
+    return tuple(effect for label in LABELS for effect in _lane_wants(state, _lane(state, label)))
 
 
 def _lane_wants(state: RunState, at: Lane) -> tuple[Effect, ...]:
+    missing = rooms.author(state, at.label) if at.step != "done" else ()
+    if missing or at.step == "done":
+        return missing
     if at.step == "collect":
         return (rooms.collect(state, NODE, at.label, f"work of {at.label}, turn {at.turns}"),)
     if at.step == "check":
@@ -60,10 +60,10 @@ def _answered(state: RunState, effect: Effect, event: EffectAnswer) -> RunState:
             return _collected(state, at, event)
         case CommandsEnded() if isinstance(effect, RunCommands):
             state = rooms.with_candidate(state, state.candidates[label], checks=event.results)
-            return _keep(state, structs.replace(at, step="done"))
+            return _keep(state, at, step="done")
     state, verdict = chain.answered(state, _wish(state, label), effect, event)
     if isinstance(verdict, Failure):
-        return _keep(state, structs.replace(at, step="collect", failure=verdict, turns=at.turns + 1))
+        return _keep(state, at, step="collect", failure=verdict, turns=at.turns + 1)
     return _told(state, at, verdict) if verdict else state
 
 
@@ -119,7 +119,7 @@ def _told(state: RunState, at: Lane, good: chain.Good) -> RunState:
     if candidate is not None:
         claim = report if isinstance(report, Claim) else None
         state = rooms.with_candidate(state, candidate, agent=good.agent, claim=claim, answer=good.outcome.answer)
-    return _keep(state, structs.replace(at, step="collect", turns=at.turns + 1, failure=None))
+    return _keep(state, at, step="collect", turns=at.turns + 1, failure=None)
 
 
 def _candidate(state: RunState, label: Label, agent: AgentId) -> Candidate | None:
@@ -130,17 +130,15 @@ def _collected(state: RunState, at: Lane, event: WorkCollected) -> RunState:
     candidate = _candidate(state, at.label, state.started.roles.chain(AgentRole.Developer)[0])
     if candidate is None:
         return state
+    why = at.failure.reason if at.failure else ""
     candidate = structs.replace(
-        candidate, change=event.change, start_tree=event.start_tree, turns=at.turns,
-        failure=at.failure.reason if at.failure else "",
-    )  # fmt: skip
-    state = rooms.with_candidate(state, candidate)
-    word = candidate.claim.word if candidate.claim else ""
-    more = word == "continue" and at.failure is None and at.turns <= state.settings.pipeline.continuations
-    if more:
-        return _keep(state, structs.replace(at, step="ask"))
+        candidate, change=event.change, start_tree=event.start_tree, turns=at.turns, failure=why
+    )
+    state, word = rooms.with_candidate(state, candidate), candidate.claim.word if candidate.claim else ""
+    if word == "continue" and at.failure is None and at.turns <= state.settings.pipeline.continuations:
+        return _keep(state, at, step="ask")
     checks = bool(state.settings.verify.check) and candidate.changed
-    return _keep(state, structs.replace(at, step="check" if checks else "done"))
+    return _keep(state, at, step="check" if checks else "done")
 
 
 def _viable(state: RunState, at: Lane) -> bool:
@@ -168,8 +166,8 @@ def _lane(state: RunState, label: Label) -> Lane:
     return state.lanes.get(label) or Lane(label, found)
 
 
-def _keep(state: RunState, at: Lane) -> RunState:
-    return structs.replace(state, lanes={**state.lanes, at.label: at})
+def _keep(state: RunState, at: Lane, **changes: object) -> RunState:
+    return structs.replace(state, lanes={**state.lanes, at.label: structs.replace(at, **changes)})
 
 
 PHASE = Phase(_afresh, _again, _arrived, _wants, _answered)

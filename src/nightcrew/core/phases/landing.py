@@ -43,12 +43,8 @@ def _arrived(state: RunState) -> RunState:
         return _back_to_gate(state)
     if not state.commit:
         return missing(state, "the commit")
-    if (
-        CONTESTED in state.questions
-        or not state.contested
-        or state.trying.as_branch
-        or state.settings.land.mode == "branch"
-    ):
+    moves = state.settings.land.mode != "branch" and not state.trying.as_branch
+    if not moves or not state.contested or CONTESTED in state.questions:
         return state
     text = "A reviewer rejects this work without a finding that blocks. Land it all the same?"
     return asking(state, CONTESTED, text, holds=True, how="yes | no (no leaves the finished branch)")
@@ -117,12 +113,8 @@ def _refused(state: RunState, event: LandingRefused) -> RunState:
             return _at(state, step="wait", wait_until=state.at + wait)
         case "dirty":
             return _at(state, as_branch=event.detail)
-        case "hook" | "rejected":
-            state = _at(state, refusal=event.detail, output=event.output)
-            if at.rounds < limit + at.granted and fixer.can_fix(state):
-                return _at(state, step="fix", rounds=at.rounds + 1)
-        case _:
-            pass
+        case "hook" | "rejected" if at.rounds < limit + at.granted and fixer.can_fix(state):
+            return _at(state, step="fix", rounds=at.rounds + 1, refusal=event.detail, output=event.output)
     return _fails(state, event.why, event.detail, event.output)
 
 

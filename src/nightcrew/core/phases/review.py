@@ -17,8 +17,7 @@ from nightcrew.core.work import Brief, Failure, Finding, FixReport, PipelinePhas
 NODE = "review"
 FIX = "fix"
 SEAT = SeatKey("review-1")
-STALLS = 2
-"""Rounds without progress after which more rounds are not worth their money."""
+STALLS = 2  # rounds without progress after which more rounds are not worth their money
 SHAPE = (
     '{"vote": "approve" | "approve_with_findings" | "reject", "findings": [{"severity": "nit" | "minor" | "major" | "blocker", '
     '"file": "path", "line": 1, "why": "…", "check": "how to see it"}]}'
@@ -52,7 +51,8 @@ def _arrived(state: RunState) -> RunState:
         return _once_more(state)
     if at.step == "base" and at.basing.step == "done":
         return _at(state, step="ask")
-    if at.step == "ask" and (not _panel(state) or SEAT in at.reviews):
+    panel = state.settings.pipeline.reviewers > 0 and bool(state.started.roles.chain(AgentRole.Reviewer))
+    if at.step == "ask" and (not panel or SEAT in at.reviews):
         return _after_panel(state)
     return _decide(state) if at.step == "decide" else state
 
@@ -95,12 +95,9 @@ def read(text: str) -> Reviewed | None:
     answer = reading.last_fitting(text, _Answer)
     if answer is None or (answer.vote == "reject" and not answer.findings):
         return None
-    found = tuple(
-        Finding(Severity(f.severity), f.why.strip(), f.file, max(0, f.line), f.check)
-        for f in answer.findings
-        if f.why.strip()
-    )
-    return Reviewed(Vote(answer.vote), found)
+    told = [f for f in answer.findings if f.why.strip()]
+    found = (Finding(Severity(f.severity), f.why.strip(), f.file, max(0, f.line), f.check) for f in told)
+    return Reviewed(Vote(answer.vote), tuple(found))
 
 
 class _Found(Struct):
@@ -148,8 +145,8 @@ def _brief(state: RunState, *, memory: bool) -> Brief:
 
 
 def _reviewed(state: RunState, report: Reviewed) -> RunState:
-    names = (f"R{state.reviewing.round}-1-{n}" for n in range(1, len(report.findings) + 1))
-    named = tuple(structs.replace(f, id=name) for f, name in zip(report.findings, names, strict=True))
+    at = state.reviewing.round
+    named = tuple(structs.replace(f, id=f"R{at}-1-{n}") for n, f in enumerate(report.findings, 1))
     return _at(state, reviews={SEAT: structs.replace(report, findings=named)})
 
 
@@ -183,8 +180,9 @@ def _decide(state: RunState) -> RunState:
 def _once_more(state: RunState) -> RunState:
     """A repair changed the work after its review: it is looked at once more, which uses no round (decision 0022)."""
     at = state.reviewing
-    first = Reviewing(step="ask", round=at.round + 1, granted=at.granted + 1, basing=Basing(step="done"))
-    return structs.replace(state, unreviewed=False, reviewing=first if at.step != "base" else at)
+    if at.step != "base":
+        at = Reviewing(step="ask", round=at.round + 1, granted=at.granted + 1, basing=Basing(step="done"))
+    return structs.replace(state, unreviewed=False, reviewing=at)
 
 
 def _hand_on(state: RunState, *, contested: bool) -> RunState:
@@ -194,10 +192,6 @@ def _hand_on(state: RunState, *, contested: bool) -> RunState:
 def _rounds_left(state: RunState) -> bool:
     at, pipeline = state.reviewing, state.settings.pipeline
     return at.stalled < STALLS and at.round < pipeline.review_rounds + at.granted
-
-
-def _panel(state: RunState) -> bool:
-    return state.settings.pipeline.reviewers > 0 and bool(state.started.roles.chain(AgentRole.Reviewer))
 
 
 def _fix_wish(state: RunState) -> chain.Wish:
