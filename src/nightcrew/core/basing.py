@@ -19,14 +19,10 @@ def at(state: RunState) -> Basing:
     return (state.reviewing if state.phase is PipelinePhase.Review else state.validating).basing
 
 
-def _put(state: RunState, basing: Basing) -> RunState:
-    if state.phase is PipelinePhase.Review:
-        return structs.replace(state, reviewing=structs.replace(state.reviewing, basing=basing))
-    return structs.replace(state, validating=structs.replace(state.validating, basing=basing))
-
-
 def _at(state: RunState, **changes: object) -> RunState:
-    return _put(state, structs.replace(at(state), **changes))
+    name = "reviewing" if state.phase is PipelinePhase.Review else "validating"
+    basing = structs.replace(at(state), **changes)
+    return structs.replace(state, **{name: structs.replace(getattr(state, name), basing=basing)})
 
 
 def wants(state: RunState) -> tuple[Effect, ...]:
@@ -59,7 +55,7 @@ def wants(state: RunState) -> tuple[Effect, ...]:
 def again(state: RunState) -> RunState:
     """From the sync on, with one more conflict round if they ran out (recovery level 1)."""
     rounds = min(at(state).rounds, max(0, state.settings.pipeline.conflict_rounds - 1))
-    return _put(state, structs.replace(restarted(at(state)), rounds=rounds))
+    return _at(state, step=restarted(at(state)).step, rounds=rounds)
 
 
 def restarted(basing: Basing) -> Basing:

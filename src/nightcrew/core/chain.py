@@ -89,10 +89,7 @@ def failure_of(outcome: Outcome) -> tuple[FailClass, str]:
 
 
 def walked(state: RunState, wish: Wish) -> Wish:
-    """The wish with the entries of its role's chain for its seat, from its sticky start.
-
-    Sticky: whoever took this seat over last at this node, since the chain was last reset, goes on sitting there.
-    """
+    """The wish with its role's chain: whoever took the seat over last at this node, since the last reset, goes on sitting there."""
     agents = state.started.roles.chain(wish.role)
     mine = (h for h in counted(state, str(wish.role)) if h.seat == wish.seat)
     start = sticky_start(agents, mine, (wish.node,))

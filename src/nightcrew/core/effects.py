@@ -18,6 +18,14 @@ class Request(Struct, frozen=True, tag=True, omit_defaults=True, kw_only=True):
     seat: SeatKey = SeatKey("")
 
 
+class OnBranch(Request, frozen=True, tag=True):
+    """A request about a candidate's branch, in its workspace."""
+
+    slot: SlotId
+    label: Label
+    branch: str
+
+
 class PrepareWorkspace(Request, frozen=True, tag=True):
     """Lease a slot for `seat` and set it to `start`; `label` names the branch of an author and is empty for a reader."""
 
@@ -53,44 +61,32 @@ class RunCommands(Request, frozen=True, tag=True):
     keep_going: bool = False
 
 
-class CollectWork(Request, frozen=True, tag=True):
+class CollectWork(OnBranch, frozen=True, tag=True):
     """Commit what an agent left uncommitted, repair the branch, and tell what changed since `start`."""
 
-    slot: SlotId
-    label: Label
-    branch: str
     start: Commit
     message: str
 
 
-class SyncBase(Request, frozen=True, tag=True):
+class SyncBase(OnBranch, frozen=True, tag=True):
     """Look at the target's tip and put the work on it: `base` is what `head` stands on now."""
 
-    slot: SlotId
-    label: Label
-    branch: str
     base: Commit
     head: Commit
 
 
-class ContinueRebase(Request, frozen=True, tag=True):
+class ContinueRebase(OnBranch, frozen=True, tag=True):
     """Finish a rebase after a fixer's round; `paths` were in conflict."""
 
-    slot: SlotId
-    label: Label
-    branch: str
     base: Commit
     head: Commit
     tip: Commit
     paths: tuple[str, ...]
 
 
-class UndoRebase(Request, frozen=True, tag=True):
+class UndoRebase(OnBranch, frozen=True, tag=True):
     """Give up a rebase: the branch is back at `head`, nothing in progress."""
 
-    slot: SlotId
-    label: Label
-    branch: str
     head: Commit
 
 
@@ -115,12 +111,9 @@ class Land(Request, frozen=True, tag=True):
     tip: Commit
 
 
-class ResetWorkspace(Request, frozen=True, tag=True):
+class ResetWorkspace(OnBranch, frozen=True, tag=True):
     """Set a slot back to `start`, on `branch`, after everything in it was rescued; then each of `repairs` on top, where it fits."""
 
-    slot: SlotId
-    label: Label
-    branch: str
     start: Commit
     repairs: tuple[Commit, ...] = ()
 
@@ -136,15 +129,12 @@ class DropWorkspaces(Request, frozen=True, tag=True):
 
 
 class Timer(Request, frozen=True, tag=True):
-    """Wait until `fire_at` (seconds since the epoch), but never longer than `span_s` of real time (decision 0010).
-
-    With `agents`, fire early when the ledger says that one of them no longer cools.
-    """
+    """Wait until `fire_at` (seconds since the epoch), but never longer than `span_s` of real time (decision 0010)."""
 
     fire_at: float
     span_s: float
     why: str
-    agents: tuple[AgentId, ...] = ()
+    agents: tuple[AgentId, ...] = ()  # fire early when the ledger says that one of them no longer cools
 
 
 class Ask(Request, frozen=True, tag=True):

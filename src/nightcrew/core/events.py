@@ -139,7 +139,6 @@ class WorkspaceReady(Answer, frozen=True, tag=True):
     slot: SlotId
     head: Commit
     tree: Tree
-    notes: tuple[str, ...] = ()
 
 
 class WorkspaceLost(Answer, frozen=True, tag=True):
@@ -189,7 +188,6 @@ class WorkCollected(Answer, frozen=True, tag=True):
     change: Change
     start_tree: Tree
     rescued: str = ""
-    notes: tuple[str, ...] = ()
 
 
 class BaseSynced(Answer, frozen=True, tag=True):
@@ -239,8 +237,7 @@ class WorkspaceReset(Answer, frozen=True, tag=True):
     head: Commit
     tree: Tree
     rescued: str = ""
-    skipped: tuple[Commit, ...] = ()
-    """The repairs that conflicted and were left out."""
+    skipped: tuple[Commit, ...] = ()  # the repairs that conflicted and were left out
 
 
 class WorkRescued(Answer, frozen=True, tag=True):

@@ -7,21 +7,17 @@ from nightcrew.core.roster import AgentRole, Answers
 from nightcrew.core.state import RunState
 from nightcrew.core.work import Candidate, CommandResult
 
-FIX_NODES = ("fix", "gate-fix", "land", "rebase")
-"""Every consumer records its handovers under exactly one of these, so that the two sides cannot disagree."""
+FIX_NODES = ("fix", "gate-fix", "land", "rebase")  # every consumer records its handovers under exactly one of these
 FIX_SEAT = SeatKey("fix")
 
 
 def attempts(state: RunState, winner: Candidate) -> tuple[tuple[tuple[AgentId, SeatKey], ...], tuple[AgentId, ...]]:
-    """The fixers to ask in order, each with the seat it sits in; and the ids before the sticky start.
-
-    Unset chain: the winner's implementer in its own seat. Set: forward from the sticky start; the winner's own agent sits
-    in its own seat, where its conversation goes on, every other in `fix`.
-    """
-    if not state.started.roles.fixer_set:
+    """The fixers to ask in order, each with the seat it sits in; and the ids before the sticky start."""
+    if not state.started.roles.fixer_set:  # then the winner's implementer, in its own seat
         return ((winner.agent, winner.seat),), ()
     agents = state.started.roles.chain(AgentRole.Fixer)
     start = chain.sticky_start(agents, chain.counted(state, str(AgentRole.Fixer)), FIX_NODES)
+    # The winner's own agent sits in its own seat, where its conversation goes on.
     seats = tuple((agent, winner.seat if agent == winner.agent else FIX_SEAT) for agent in agents[start:])
     return seats, agents[:start]
 

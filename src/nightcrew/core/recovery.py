@@ -182,10 +182,10 @@ def applied(state: RunState, event: ev.Event) -> RunState:
     match event:
         case ev.DevFixTriggered():
             return _with(state, triggered=True)
-        case ev.DevFixSkipped() | ev.DevFixCompleted():
-            return _attempt_over(state)
-        case ev.DevFixAgentUnavailable():
-            return _unavailable(state)
+        case ev.DevFixSkipped() | ev.DevFixCompleted() if state.trouble:
+            return _attempt_over(state, state.trouble)
+        case ev.DevFixAgentUnavailable() if state.trouble and not state.trouble.unavailable:
+            return _unavailable(state, state.trouble)
         case ev.RecoveryEscalated(to_level=to_level):
             level = max(state.trouble.level if state.trouble else 0, min(4, max(1, to_level)))
             return _with(state, level=level, attempted=level)
@@ -213,10 +213,7 @@ def step_failed(state: RunState, reason: str) -> RunState:
     return _with(state, step="told", success=False, summary=line(reason))
 
 
-def _attempt_over(state: RunState) -> RunState:
-    trouble = state.trouble
-    if trouble is None:
-        return state
+def _attempt_over(state: RunState, trouble: Trouble) -> RunState:
     attempts, ceiling = trouble.attempts + 1, state.settings.ladder.ceiling
     pause = pause_s(state, attempts)
     if trouble.same >= STUCK_AFTER:
@@ -232,10 +229,7 @@ def _attempt_over(state: RunState) -> RunState:
     return structs.replace(state, marker=marker)
 
 
-def _unavailable(state: RunState) -> RunState:
-    trouble = state.trouble
-    if trouble is None or trouble.unavailable:
-        return state
+def _unavailable(state: RunState, trouble: Trouble) -> RunState:
     agents, waits = _chain(state, trouble), trouble.waits
     cooling = {agent: until for agent, until in state.cooling.items() if until > state.at}
     free = any(agent not in cooling and agent not in trouble.failure.asked for agent in agents)
@@ -384,6 +378,5 @@ def _chain(state: RunState, trouble: Trouble) -> tuple[AgentId, ...]:
 
 
 def _with(state: RunState, **changes: object) -> RunState:
-    if state.trouble is None:
-        return state
-    return structs.replace(state, trouble=structs.replace(state.trouble, **changes))
+    trouble = structs.replace(state.trouble, **changes) if state.trouble else None
+    return structs.replace(state, trouble=trouble)

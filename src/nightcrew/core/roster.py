@@ -36,22 +36,18 @@ class SecretRef(Struct, frozen=True, omit_defaults=True):
 
 
 class Agent(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One entry of the roster: an adapter's kind, a model, options and the account that cools down together.
-
-    `command` is the argv of kinds `command` and `scripted`; `program` and `version` are what it resolved to when the
-    run started (decision 0012). `usd_per_turn` prices agents that report no money themselves.
-    """
+    """One entry of the roster: an adapter's kind, a model, options and the account that cools down together."""
 
     id: AgentId
     kind: str
     model: str = ""
     account: str = ""
-    command: tuple[str, ...] = ()
+    command: tuple[str, ...] = ()  # the argv of kinds `command` and `scripted`
     env: dict[str, str | SecretRef] = {}
     answers: tuple[Answers, ...] = (Answers.Edit,)
-    program: str = ""
+    program: str = ""  # what it resolved to when the run started (decision 0012), like its version
     version: str = ""
-    price: float | None = None
+    price: float | None = None  # in US dollars a turn, of an agent that reports no money itself
 
     def can(self, answer: Answers) -> bool:
         """Whether this agent can give that kind of answer."""
@@ -62,8 +58,7 @@ class Roles(Struct, frozen=True):
     """Which chain each role asks; an absent role has nobody who could answer and is skipped (decision 0029)."""
 
     chains: dict[AgentRole, tuple[AgentId, ...]] = {}
-    fixer_set: bool = False
-    """Whether the operator named fixers; otherwise the winner's implementer fixes in its own seat."""
+    fixer_set: bool = False  # fixers were named; otherwise the winner's implementer fixes in its own seat
 
     def chain(self, role: AgentRole) -> tuple[AgentId, ...]:
         """The agents of `role` in order; empty when nobody can."""

@@ -23,10 +23,7 @@ def fresh_seat(state: RunState, key: SeatKey, agent: AgentId) -> SeatState:
 
 
 def has_session(seat: SeatState, slot: SlotId) -> bool:
-    """Whether the agent in this seat remembers: it reported a conversation, which it began in this same slot.
-
-    An agent that reports no conversation id (a plain command) has none, however many turns it took.
-    """
+    """Whether the agent in this seat remembers: it reported a conversation (a plain command never does), begun in this very slot."""
     return seat.turns > 0 and bool(seat.reported) and seat.slot == slot
 
 

@@ -14,8 +14,7 @@ class Pipeline(Struct, frozen=True, kw_only=True):
     conflict_rounds: int = 4
     continuations: int = 3
     iterations: int = 1
-    retries: int = 3
-    """How often one agent is asked again after a fault that passes (rate limit, overload, network, server)."""
+    retries: int = 3  # times one agent is asked again after a fault that passes (rate limit, overload, network, server)
 
 
 class Verify(Struct, frozen=True, kw_only=True):

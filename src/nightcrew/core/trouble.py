@@ -32,16 +32,14 @@ ASKS = {
     Phase.Landing: _Asks(Role.Fixer, (Role.Fixer,), (FIX_SEAT,)),
     Phase.Finalizing: _Asks(Role.Developer),
 }
-ORDER = tuple(ASKS)
-"""The phases that do work, in pipeline order; a recovery targets only these."""
-NODES_OF = {
+ORDER = tuple(ASKS)  # the phases that do work, in pipeline order; a recovery targets only these
+NODES_OF = {  # at which handovers move a chain's start
     Role.Planner: ("plan",),
     Role.Developer: ("implement", NODE),
     Role.Reviewer: ("review",),
     Role.Fixer: FIX_NODES,
     Role.Committer: ("commit",),
 }
-"""The nodes at which handovers move a chain's start."""
 
 
 def fail(state: RunState, failure: Failure) -> RunState:

@@ -39,15 +39,12 @@ class Task(Struct, frozen=True):
 
 
 class Part(Struct, frozen=True, omit_defaults=True):
-    """One piece of a brief: a literal `text`, or a `blob` put in by the handler, cut to its last `limit` bytes (0 = whole).
-
-    `quoted` marks words from outside, which are fenced as data.
-    """
+    """One piece of a brief: a literal `text`, or a `blob` put in by the handler."""
 
     text: str = ""
     blob: Blob | None = None
-    limit: int = 0
-    quoted: bool = False
+    limit: int = 0  # of the blob's last bytes are shown; 0 = all
+    quoted: bool = False  # words from outside, fenced as data
 
 
 class Brief(Struct, frozen=True):
@@ -251,7 +248,6 @@ class Candidate(Struct, frozen=True, omit_defaults=True, kw_only=True):
     change: Change
     turns: int = 0
     claim: Claim | None = None
-    answer: Blob | None = None
     checks: tuple[CommandResult, ...] = ()
     failure: str = ""
 

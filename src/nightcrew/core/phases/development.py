@@ -118,7 +118,7 @@ def _told(state: RunState, at: Lane, good: chain.Good) -> RunState:
     candidate, report = _candidate(state, at.label, good.agent), good.outcome.report
     if candidate is not None:
         claim = report if isinstance(report, Claim) else None
-        state = rooms.with_candidate(state, candidate, agent=good.agent, claim=claim, answer=good.outcome.answer)
+        state = rooms.with_candidate(state, candidate, agent=good.agent, claim=claim)
     return _keep(state, at, step="collect", turns=at.turns + 1, failure=None)
 
 
