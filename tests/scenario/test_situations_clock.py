@@ -21,6 +21,7 @@ from nightcrew.core.roster import AgentRole
 from nightcrew.core.state import RunState
 from nightcrew.core.work import FailClass, PipelinePhase
 from nightcrew.engine import local
+from nightcrew.engine.tools import Clock
 from support.crew import LOCAL, Crew, Turn, until
 
 GATE = "grep -q four note.txt"
@@ -37,10 +38,6 @@ class Hurried:
     def now(self) -> float:
         """Seconds since the epoch."""
         return time.time() + self._ahead
-
-    def elapsed(self) -> float:
-        """Seconds from the epoch; the same, since nobody sets this clock back."""
-        return self.now()
 
     async def sleep(self, span_s: float) -> None:
         """Go on by that much."""
@@ -59,7 +56,8 @@ def begin(crew: Crew) -> RunId:
 
 def drive(crew: Crew, run: RunId, seen: Callable[[RunState, Entry], None] = lambda _state, _entry: None) -> RunState:
     """Drive a run here on the hurried clock until it rests."""
-    tools, _ = wiring.open_tools(run, crew.env, 4, Hurried())
+    clock = Hurried()
+    tools, _ = wiring.open_tools(run, crew.env, 4, Clock(clock.now, clock.now, clock.sleep))
     lease = tools.journal.acquire(run)
     try:
         return local.drive(tools, run, lease, seen).state

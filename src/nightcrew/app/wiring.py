@@ -11,11 +11,9 @@ from nightcrew.config.values import asker, environments, secrets
 from nightcrew.core.events import RunStarted
 from nightcrew.core.ids import RunId
 from nightcrew.core.state import RunState
-from nightcrew.engine.clock import Clock, WallClock
-from nightcrew.engine.local import load
+from nightcrew.engine.local import folded
 from nightcrew.engine.shelter import mode_of
-from nightcrew.engine.tools import Tools
-from nightcrew.engine.turnstile import Turnstile
+from nightcrew.engine.tools import Clock, Tools, Turnstile
 from nightcrew.errors import UserError
 from nightcrew.git.repo import open_repo, repo_id
 from nightcrew.git.workspace import Pool
@@ -62,7 +60,7 @@ def open_tools(
         ledger=Ledger(home, hide),
         repo=pool.repo,
         pool=pool,
-        clock=clock or WallClock(),
+        clock=clock or Clock(),
         mode=mode_of(told.settings.shelter.mode),
         operator_env=dict(env),
         secrets={str(agent): values for agent, values in found.items()},
@@ -73,7 +71,7 @@ def open_tools(
         zone=_zone(env),
         redacted=hide.text,
     )
-    return tools, load(tools, run)
+    return tools, folded(journal, run)
 
 
 def started(journal: Journal, run: RunId) -> RunStarted:

@@ -3,58 +3,37 @@
 import os
 from pathlib import Path
 
-from nightcrew.core.effects import Effect, Land, MakeCommit
-from nightcrew.core.events import (
-    CommitMade,
-    CommitRefused,
-    EffectAnswer,
-    EffectBegun,
-    Landed,
-    LandingRefused,
-    WorkspaceLost,
-)
+from nightcrew.core import events as ev
+from nightcrew.core.effects import Land, MakeCommit
 from nightcrew.core.ids import Commit, Tree
 from nightcrew.core.state import line
-from nightcrew.core.work import Blob, Landing
+from nightcrew.core.work import Landing
 from nightcrew.engine import commands, jobs, steps
 from nightcrew.engine.tools import Ctx, off
-from nightcrew.errors import UserError
 from nightcrew.git import hooks, landing
 from nightcrew.git.collect import put_branch
 from nightcrew.git.hooks import Hook
-from nightcrew.git.sealed import GitError, git
+from nightcrew.git.sealed import git
 from nightcrew.git.slots import Workspace, verify
-from nightcrew.git.slots import WorkspaceLost as SlotLost
-from nightcrew.proc.job import Exit, Job
+from nightcrew.proc.job import Exit
 
 
 class Refused(Exception):  # noqa: N818 — what a hook said
-    """A hook ended badly."""
-
-    def __init__(self, hook: str, code: int, output: Blob) -> None:
-        """Keep what is told to the core."""
-        super().__init__(hook)
-        self.hook, self.code, self.output = hook, code, output
+    """A hook ended badly: its name, its exit code, what it printed (a blob)."""
 
 
-async def run(effect: MakeCommit, ctx: Ctx) -> EffectAnswer:
+async def run(effect: MakeCommit, ctx: Ctx) -> ev.EffectAnswer:
     """Run the hooks on what is about to be committed, then commit exactly that."""
-    if not ctx.begun:
-        ctx.tell(EffectBegun(key=effect.key))
     try:
         return await _commit(effect, ctx)
     except Refused as no:
-        return CommitRefused(key=effect.key, output=no.output, code=no.code, hook=no.hook)
-    except SlotLost as lost:
-        return WorkspaceLost(key=effect.key, slot=effect.slot, reason=lost.reason)
-    except (GitError, UserError, OSError) as error:
-        return steps.failed(effect, ctx.tools, error)
+        hook, code, said = no.args
+        return ev.CommitRefused(key=effect.key, output=said, code=code, hook=hook)
 
 
-async def _commit(effect: MakeCommit, ctx: Ctx) -> EffectAnswer:
-    ws = await off(steps.place, ctx, effect.slot)
+async def _commit(effect: MakeCommit, ctx: Ctx) -> ev.CommitMade:
+    ws, active = await off(ctx.verified, effect.slot), await off(_active, ctx)
     repo = ctx.tools.repo
-    active = {hook.name: hook for hook in await off(hooks.hooks, repo, ctx.state().started.base)}
     message, tree = f"{effect.text.subject}\n\n{effect.text.body}".strip() + "\n", str(effect.tree)
     if "pre-commit" in active:
         await off(hooks.stage_for_hooks, repo, ws, effect.tip, tree)
@@ -68,7 +47,11 @@ async def _commit(effect: MakeCommit, ctx: Ctx) -> EffectAnswer:
     made = await off(landing.squash, repo, ws, ctx.run, effect.tip, tree, message, ctx.at)
     if tree != effect.tree:
         await off(lambda: put_branch(ws, verify(ws), made))
-    return CommitMade(key=effect.key, commit=Commit(made), tree=Tree(tree))
+    return ev.CommitMade(key=effect.key, commit=Commit(made), tree=Tree(tree))
+
+
+def _active(ctx: Ctx) -> dict[str, Hook]:
+    return {hook.name: hook for hook in hooks.hooks(ctx.tools.repo, ctx.state().started.base)}
 
 
 async def _message(effect: MakeCommit, ctx: Ctx, ws: Workspace, hook: Hook, message: str) -> str:
@@ -81,29 +64,19 @@ async def _message(effect: MakeCommit, ctx: Ctx, ws: Workspace, hook: Hook, mess
     return path.read_text(errors="replace")
 
 
-async def _hook(effect: Effect, ctx: Ctx, ws: Workspace, hook: Hook, *args: str, told: str = "") -> None:
+async def _hook(effect: MakeCommit | Land, ctx: Ctx, ws: Workspace, hook: Hook, *args: str, told: str = "") -> None:
     """Run one hook under the supervisor, sandboxed; raises `Refused` when it ends badly."""
-    folder = ctx.folder / hook.name
+    folder, limit_s = ctx.folder / hook.name, ctx.state().settings.verify.timeout_s
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    (folder / "stdin").write_text(told)
     program = await off(_program, ctx, hook, folder)
-    stdin = folder / "stdin"
-    stdin.write_text(told)
-    order = Job(
-        argv=(str(program), *args),
-        cwd=ws.path,
-        env={**commands.environment(ctx, folder, ws), "GIT_EDITOR": ":"},
-        mark=f"{effect.key}/{hook.name}",
-        stdin=stdin,
-        sandbox=commands.box(ctx, folder, ws, seen=(program.parent,)),
-        total_s=ctx.state().settings.verify.timeout_s,
-    )
+    argv, seen = (str(program), *args), (program.parent,)
+    order = commands.job(effect, ctx, ws, hook.name, argv, limit_s, stdin=folder / "stdin", seen=seen)
     end = await jobs.run(folder, order)
-    if isinstance(end, Exit) and end.code == 0 and not end.stopped_by:
-        return
-    said = jobs.output(folder / "stdout") + jobs.output(folder / "stderr")
-    code = end.code if isinstance(end, Exit) else 1
-    late = isinstance(end, Exit) and end.stopped_by == "total"
-    raise Refused(hook.name, 124 if late else code or 1, ctx.tools.blobs.put(said or b"(the hook printed nothing)"))
+    code, by = (end.code, end.stopped_by) if isinstance(end, Exit) else (1, "")
+    if code or by:
+        said = jobs.output(folder / "stdout") + jobs.output(folder / "stderr") or b"(the hook printed nothing)"
+        raise Refused(hook.name, 124 if by == "total" else code or 1, ctx.tools.blobs.put(said))
 
 
 def _program(ctx: Ctx, hook: Hook, folder: Path) -> Path:
@@ -117,62 +90,35 @@ def _program(ctx: Ctx, hook: Hook, folder: Path) -> Path:
     return path
 
 
-async def land(effect: Land, ctx: Ctx) -> EffectAnswer:
+async def land(effect: Land, ctx: Ctx) -> ev.EffectAnswer:
     """Move the target, or leave the finished branch; whether it is there already is looked at first."""
-    if not ctx.begun:
-        ctx.tell(EffectBegun(key=effect.key))
-    try:
-        if effect.mode == "push":
-            await _pre_push(effect, ctx)
-        return await off(_land, effect, ctx)
-    except Refused as no:
-        return LandingRefused(
-            key=effect.key, why="hook", detail=f"the {no.hook} hook refused (exit {no.code})", output=no.output
-        )
-    except SlotLost as lost:
-        return WorkspaceLost(key=effect.key, slot=effect.slot, reason=lost.reason)
-    except (GitError, UserError, OSError) as error:
-        return steps.failed(effect, ctx.tools, error)
+    pre_push = (await off(_active, ctx)).get("pre-push") if effect.mode == "push" else None
+    if pre_push:
+        where = steps.target_of(ctx)
+        url = ctx.tools.repo.setting(f"remote.{where.remote}.url".lower())
+        ws, name = await off(ctx.verified, effect.slot), f"refs/heads/{where.branch}"
+        told = f"{name} {effect.commit} {name} {effect.tip}\n"
+        try:
+            await _hook(effect, ctx, ws, pre_push, where.remote or "", url, told=told)
+        except Refused as no:
+            hook, code, said = no.args
+            detail = f"the {hook} hook refused (exit {code})"
+            return ev.LandingRefused(key=effect.key, why="hook", detail=detail, output=said)
+    return await off(_land, effect, ctx)
 
 
-def _land(effect: Land, ctx: Ctx) -> EffectAnswer:
+def _land(effect: Land, ctx: Ctx) -> ev.EffectAnswer:
     repo, target = ctx.tools.repo, steps.target_of(ctx)
+    where, replaced = target.branch, effect.tip
     if effect.mode == "branch":
-        done, where, replaced = (
-            landing.land_branch(repo, ctx.run, effect.branch, effect.commit),
-            effect.branch,
-            Commit(""),
-        )
+        where, replaced = effect.branch, Commit("")
+        done = landing.land_branch(repo, ctx.run, effect.branch, effect.commit)
     else:
-        where, replaced = target.branch, effect.tip
         with landing.target_lock(ctx.tools.home, repo, target.branch):
             if effect.mode == "push":
                 done = landing.push(repo, target, effect.tip, effect.commit)
             else:
                 done = landing.land_local(repo, target.branch, effect.tip, effect.commit)
     if done.state == "landed":
-        return Landed(key=effect.key, landing=Landing(effect.mode, where, effect.commit, replaced))
-    return LandingRefused(key=effect.key, why=done.state, detail=line(done.why))
-
-
-async def _pre_push(effect: Land, ctx: Ctx) -> None:
-    target = steps.target_of(ctx)
-    active = [
-        hook for hook in await off(hooks.hooks, ctx.tools.repo, ctx.state().started.base) if hook.name == "pre-push"
-    ]
-    for hook in active:
-        ws = await off(steps.place, ctx, effect.slot)
-        name = f"refs/heads/{target.branch}"
-        url = ctx.tools.repo.setting(f"remote.{target.remote}.url".lower())
-        await _hook(
-            effect, ctx, ws, hook, target.remote or "", url, told=f"{name} {effect.commit} {name} {effect.tip}\n"
-        )
-
-
-async def stop(effect: MakeCommit | Land, ctx: Ctx) -> str:
-    """End a hook that runs."""
-    del effect
-    for name in hooks.HOOKS:
-        if (ctx.folder / name).exists():
-            await jobs.stopped(ctx.folder / name)
-    return ""
+        return ev.Landed(key=effect.key, landing=Landing(effect.mode, where, effect.commit, replaced))
+    return ev.LandingRefused(key=effect.key, why=done.state, detail=line(done.why))

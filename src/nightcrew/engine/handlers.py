@@ -1,80 +1,78 @@
 """The table of handlers: each effect to what carries it out, and to what stops it. A handler probes first, then runs (law 4)."""
 
-from typing import assert_never
+import errno
+from collections.abc import Awaitable, Callable
+from typing import Any
 
-from nightcrew.core.effects import (
-    Ask,
-    CollectWork,
-    ContinueRebase,
-    DropWorkspaces,
-    Effect,
-    EmitCompletionMarkerAndTerminate,
-    Land,
-    MakeCommit,
-    PrepareWorkspace,
-    RescueWork,
-    ResetWorkspace,
-    RunCommands,
-    StartTurn,
-    SyncBase,
-    Timer,
-    UndoRebase,
-)
-from nightcrew.core.events import Event
+from nightcrew.core import effects as fx
+from nightcrew.core import events as ev
+from nightcrew.core.ids import SlotId
 from nightcrew.core.phases import landing
-from nightcrew.engine import commands, committing, steps, turns, waits
-from nightcrew.engine.tools import Ctx
+from nightcrew.core.state import line
+from nightcrew.engine import commands, committing, jobs, steps, turns, waits
+from nightcrew.engine.tools import Ctx, off
+from nightcrew.errors import UserError
+from nightcrew.git.sealed import GitError
+from nightcrew.git.slots import WorkspaceLost
+
+STEPS: dict[type[fx.Request], Callable[[Any, Ctx], ev.EffectAnswer]] = {
+    fx.PrepareWorkspace: steps.prepare,
+    fx.CollectWork: steps.collect,
+    fx.SyncBase: steps.sync,
+    fx.ContinueRebase: steps.continue_rebase,
+    fx.UndoRebase: steps.undo_rebase,
+    fx.ResetWorkspace: steps.reset,
+    fx.RescueWork: steps.rescue,
+    fx.DropWorkspaces: steps.drop,
+}
+"""Git alone: short, in a thread, not interrupted."""
+
+WORK: dict[type[fx.Request], Callable[[Any, Ctx], Awaitable[ev.Event]]] = {
+    fx.StartTurn: turns.run,
+    fx.RunCommands: commands.run,
+    fx.MakeCommit: committing.run,
+    fx.Land: committing.land,
+    fx.Timer: waits.wait,
+    fx.Ask: waits.ask,
+    fx.EmitCompletionMarkerAndTerminate: waits.emit,
+}
 
 
-async def run(effect: Effect, ctx: Ctx) -> Event:  # noqa: C901, PLR0912 — one line a kind: the type checker says what is missing
-    """The fact that the effect came to."""
-    match effect:
-        case StartTurn():
-            return await turns.run(effect, ctx)
-        case RunCommands():
-            return await commands.run(effect, ctx)
-        case PrepareWorkspace():
-            return await steps.step(steps.prepare, effect, ctx)
-        case CollectWork():
-            return await steps.step(steps.collect, effect, ctx)
-        case SyncBase():
-            if landing.queues(ctx.state()):
-                await ctx.tools.turnstile.enter(ctx.tools.clock)
-            return await steps.step(steps.sync, effect, ctx)
-        case ContinueRebase():
-            return await steps.step(steps.continue_rebase, effect, ctx)
-        case UndoRebase():
-            return await steps.step(steps.undo_rebase, effect, ctx)
-        case ResetWorkspace():
-            return await steps.step(steps.reset, effect, ctx)
-        case RescueWork():
-            return await steps.step(steps.rescue, effect, ctx)
-        case DropWorkspaces():
-            return await steps.step(steps.drop, effect, ctx)
-        case MakeCommit():
-            return await committing.run(effect, ctx)
-        case Land():
-            if effect.mode != "branch":
-                await ctx.tools.turnstile.enter(ctx.tools.clock)
-            return await committing.land(effect, ctx)
-        case Timer():
-            return await waits.wait(effect, ctx)
-        case Ask():
-            return await waits.ask(effect, ctx)
-        case EmitCompletionMarkerAndTerminate():
-            return await waits.emit(effect, ctx)
-        case _:
-            assert_never(effect)
+async def run(effect: fx.Effect, ctx: Ctx) -> ev.Event:
+    """The fact that the effect came to. What the outside refuses to a git step is an answer, not an error (rulings 7)."""
+    commits = isinstance(effect, fx.MakeCommit | fx.Land)
+    syncs = isinstance(effect, fx.SyncBase) and landing.queues(ctx.state())
+    if syncs or (isinstance(effect, fx.Land) and effect.mode != "branch"):
+        await ctx.tools.turnstile.enter(ctx.tools.clock)
+    if commits and not ctx.begun:
+        ctx.tell(ev.EffectBegun(key=effect.key))
+    try:
+        if step := STEPS.get(type(effect)):
+            return await off(step, effect, ctx)
+        return await WORK[type(effect)](effect, ctx)
+    except WorkspaceLost as lost:
+        return ev.WorkspaceLost(key=effect.key, slot=SlotId(lost.slot), reason=lost.reason)
+    except (GitError, UserError, OSError) as error:
+        if not commits and type(effect) not in STEPS:
+            raise
+        return _failed(effect, ctx, error)
 
 
-async def stop(effect: Effect, ctx: Ctx) -> str:
-    """End whatever runs for the effect; the name of the ref with its unsaved work. Git steps are short and are not interrupted."""
-    match effect:
-        case StartTurn():
-            return await turns.stop(effect, ctx)
-        case RunCommands():
-            return await commands.stop(effect, ctx)
-        case MakeCommit() | Land():
-            return await committing.stop(effect, ctx)
-        case _:
-            return ""
+def _failed(effect: fx.Effect, ctx: Ctx, error: GitError | UserError | OSError) -> ev.StepFailed:
+    """A refusal of the outside in one line; `gone` when the repository itself is no longer there."""
+    where = ctx.tools.repo.git_dir
+    passing = isinstance(error, OSError) and error.errno in {errno.EAGAIN, errno.EINTR}
+    return ev.StepFailed(
+        key=effect.key,
+        reason=line(str(error)) if where.is_dir() else f"the repository {where} is gone",
+        transient=passing or (isinstance(error, GitError) and error.timed_out),
+        gone=not where.is_dir(),
+    )
+
+
+async def stop(effect: fx.Effect, ctx: Ctx) -> str:
+    """End whatever runs for the effect (turn, commands, hooks), with all it started; the name of the ref with its unsaved work."""
+    if isinstance(effect, fx.StartTurn):
+        return await turns.stop(effect, ctx)
+    await jobs.stopped(*ctx.folder.glob("*/"))
+    return ""

@@ -8,16 +8,17 @@ import asyncio
 import errno
 import signal
 import traceback
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
+from functools import partial
 from typing import NamedTuple
 
 from nightcrew.core import reducer
 from nightcrew.core.effects import Ask, Effect, Timer
-from nightcrew.core.events import Answer, Cancelled, EffectStarted, Entry, Event, HandlerCrashed, ParkAsked, Record
+from nightcrew.core.events import Cancelled, EffectStarted, Entry, Event, HandlerCrashed, ParkAsked, Record
 from nightcrew.core.ids import EffectId, RunId
 from nightcrew.core.phases import landing
-from nightcrew.core.state import RunState, line
+from nightcrew.core.state import Opened, RunState, line
 from nightcrew.database import Unusable, unusable
 from nightcrew.engine import handlers
 from nightcrew.engine.tools import Ctx, Tools, folder_of
@@ -54,25 +55,28 @@ class Driver:
         self._lease = lease
         self._on_entry = on_entry
         self._flights: dict[EffectId, Flight] = {}
-        self._facts: asyncio.Queue[Event | Unusable] = asyncio.Queue()
+        self._facts: asyncio.Queue[Event | Unusable | None] = asyncio.Queue()  # None: somebody rang
         self._kept = 0
-        self.state = load(tools, run)
+        self.state = folded(tools.journal, run)
 
     async def drive(self, *, wait: bool = True) -> RunState:
         """Go on until the run is over or nothing can go on without a person; with `wait` False, also when only time is waited for."""
         bell = self._tools.journal.listen(self._run)
         loop = asyncio.get_running_loop()
-        rung = asyncio.Event()
-        loop.add_reader(bell.fileno(), rung.set)
+
+        def rung() -> None:
+            bell.hush()
+            self._facts.put_nowait(None)
+
+        loop.add_reader(bell.fileno(), rung)
         try:
             while True:
-                bell.hush()
-                rung.clear()
-                self._hear()
+                for word in self._tools.journal.words(self._run):
+                    self._append(word.event, takes=(word.id,))
                 self._reconcile()
                 if self._rests(wait=wait):
                     return self.state
-                await self._next(rung)
+                self._take(await self._facts.get())
         finally:
             loop.remove_reader(bell.fileno())
             bell.close()
@@ -89,48 +93,26 @@ class Driver:
         """Write one fact and fold it; nobody is told before it is on disk."""
         at, seq = self._tools.clock.now(), self.state.seq
         after = reducer.reduce(self.state, Entry(seq + 1, at, event))  # first: what cannot be folded is not written
-        line = self._said(after)
-        for entry in self._tools.journal.append(self._lease, seq, at, event, takes=takes, line=line):
+        told = ""
+        with suppress(Exception):  # a cache of a view: a run does not end because it cannot be told
+            told = self._tools.headline(after)
+        for entry in self._tools.journal.append(self._lease, seq, at, event, takes=takes, line=told):
             self.state = reducer.reduce(self.state, entry)
             if self._on_entry is not None:
                 self._on_entry(self.state, entry)
         if not landing.queues(self.state):
             self._tools.turnstile.leave()
         if self.state.seq - self._kept >= SNAPSHOT_EVERY:
-            self._keep()
+            with suppress(Exception):  # a cache: what cannot be kept is folded again
+                self._tools.journal.snapshot_save(self._lease, self.state.seq, self.state)
+                self._kept = self.state.seq
 
-    def _said(self, state: RunState) -> str:
-        with suppress(Exception):  # a cache of a view: a run does not end because it cannot be told
-            return self._tools.headline(state)
-        return ""
-
-    def _keep(self) -> None:
-        with suppress(Exception):  # a cache: what cannot be kept is folded again
-            self._tools.journal.snapshot_save(self._lease, self.state.seq, self.state)
-            self._kept = self.state.seq
-
-    def _hear(self) -> None:
-        for word in self._tools.journal.words(self._run):
-            self._append(word.event, takes=(word.id,))
-
-    async def _next(self, rung: asyncio.Event) -> None:
-        """Wait for a fact from a handler or for a person's word, and write the facts down."""
-        fact, ring = asyncio.ensure_future(self._facts.get()), asyncio.ensure_future(rung.wait())
-        try:
-            await asyncio.wait((fact, ring), return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            ring.cancel()
-            if not fact.done():
-                fact.cancel()
-        if fact.done() and not fact.cancelled():
-            told = fact.result()
-            if isinstance(told, Unusable):
-                raise told
-            self._append(told)
-            self._reap()
-
-    def _reap(self) -> None:
-        """Forget the handlers of keys that are closed."""
+    def _take(self, fact: Event | Unusable | None) -> None:
+        """Write a handler's fact down, and forget the handlers of keys that are closed."""
+        if isinstance(fact, Unusable):
+            raise fact
+        if fact is not None:
+            self._append(fact)
         for key in [key for key, flight in self._flights.items() if flight.task.done() and key not in self.state.open]:
             del self._flights[key]
 
@@ -140,46 +122,37 @@ class Driver:
         """Write the decisions that are due, start what is wanted, cancel what is not (law 3)."""
         while True:
             want = reducer.wanted(self.state)
-            record = next((w for w in want if isinstance(w, Record)), None)
-            if record is not None:
-                self._append(record.event)
-                continue
-            fresh = next((w for w in want if isinstance(w, Effect) and w.key not in self.state.open), None)
-            if fresh is None:
+            due = next((w.event for w in want if isinstance(w, Record)), None)
+            fresh = next((w for w in want if not isinstance(w, Record) and w.key not in self.state.open), None)
+            if due is not None:
+                self._append(due)
+            elif fresh is not None:
+                self._append(EffectStarted(key=fresh.key, effect=fresh))
+            else:
                 break
-            self._append(EffectStarted(key=fresh.key, effect=fresh))
         self._launch({w.key for w in want if isinstance(w, Effect)})
 
     def _launch(self, wanted: set[EffectId]) -> None:
         for key, opened in self.state.open.items():
             flight = self._flights.get(key)
             if key in wanted and flight is None:
-                self._flights[key] = Flight(opened.effect, asyncio.ensure_future(self._carry_out(opened.effect)))
-            elif key not in wanted and (flight is None or not flight.stopping):
-                before = flight.task if flight else None
-                self._flights[key] = Flight(
-                    opened.effect, asyncio.ensure_future(self._cancel(opened.effect, before)), stopping=True
-                )
+                self._fly(opened, handlers.run, stopping=False)
+            elif key not in wanted and not (flight and flight.stopping):
+                self._fly(opened, partial(_cancel, flight.task if flight else None), stopping=True)
 
-    async def _carry_out(self, effect: Effect) -> None:
+    def _fly(self, opened: Opened, work: Callable[[Effect, Ctx], Awaitable[Event]], *, stopping: bool) -> None:
+        effect, tell = opened.effect, self._facts.put_nowait
+        folder = folder_of(self._tools, effect)
+        ctx = Ctx(self._tools, self._run, opened.at, opened.begun, folder, tell, lambda: self.state)
+        task = asyncio.ensure_future(self._guarded(effect, work, ctx))
+        self._flights[effect.key] = Flight(effect, task, stopping)
+
+    async def _guarded(self, effect: Effect, work: Callable[[Effect, Ctx], Awaitable[Event]], ctx: Ctx) -> None:
         try:
-            fact: Event | Unusable = await handlers.run(effect, self._ctx(effect))
+            fact: Event | Unusable = await work(effect, ctx)
         except Exception as error:  # noqa: BLE001 — the one boundary of the engine: our bug becomes a fact (rulings 7)
             fact = self._crashed(effect, error)
         self._facts.put_nowait(fact)
-
-    async def _cancel(self, effect: Effect, task: asyncio.Task[None] | None) -> None:
-        """Stop, wait until nothing is left, rescue; then the key is closed (rulings 6)."""
-        if task is not None:
-            task.cancel()
-            with suppress(asyncio.CancelledError):
-                await task
-        try:
-            rescued = await handlers.stop(effect, self._ctx(effect))
-        except Exception as error:  # noqa: BLE001 — the one boundary of the engine
-            self._facts.put_nowait(self._crashed(effect, error))
-            return
-        self._facts.put_nowait(Cancelled(key=effect.key, rescued=rescued))
 
     def _crashed(self, effect: Effect, error: Exception) -> HandlerCrashed | Unusable:
         """Our own bug as a fact; but where nothing can be written any more, that, and the loop ends on it."""
@@ -193,46 +166,23 @@ class Driver:
             return broken
         return HandlerCrashed(key=effect.key, reason=line(f"{type(error).__name__}: {error}"), traceback=kept)
 
-    def _ctx(self, effect: Effect) -> Ctx:
-        opened = self.state.open[effect.key]
-        return Ctx(
-            tools=self._tools,
-            run=self._run,
-            at=opened.at,
-            begun=opened.begun,
-            folder=folder_of(self._tools, effect),
-            tell=self._tell,
-            state=lambda: self.state,
-        )
-
-    def _tell(self, fact: Answer) -> None:
-        self._facts.put_nowait(fact)  # type: ignore[arg-type]  # every Answer is an Event
-
     # ── when to stop ──────────────────────────────────────────────────────────────────────────────────────────────
 
     def _rests(self, *, wait: bool) -> bool:
         """Whether there is nothing to do here until somebody says a word."""
-        state = self.state
+        state, opened = self.state, [o.effect for o in self.state.open.values()]
+        asked = all(o.begun for o in state.open.values() if isinstance(o.effect, Ask))  # each open question was put
         if not self._facts.empty():
             return False
         if state.done:
             return True
         if reducer.blocked(state) is not None:
-            return (
-                all(flight.task.done() or isinstance(flight.effect, Ask) for flight in self._flights.values())
-                and self._asked()
-            )
+            return asked and all(f.task.done() or isinstance(f.effect, Ask) for f in self._flights.values())
         if state.parked:
-            return not state.open
-        if not wait and state.open and all(isinstance(o.effect, Timer | Ask) for o in state.open.values()):
-            return self._asked()
-        if not state.open:
+            return not opened
+        if not opened:
             raise StuckError(f"run {self._run} is stuck in {state.phase} at entry {state.seq}")
-        return False
-
-    def _asked(self) -> bool:
-        """Whether every open question was put to its person already."""
-        return all(o.begun for o in self.state.open.values() if isinstance(o.effect, Ask))
+        return asked and not wait and all(isinstance(effect, Timer | Ask) for effect in opened)
 
     async def _let_go(self) -> None:
         """Drop the handlers without stopping what they wait for: it is adopted next time."""
@@ -241,6 +191,15 @@ class Driver:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
         self._flights.clear()
+
+
+async def _cancel(before: asyncio.Task[None] | None, effect: Effect, ctx: Ctx) -> Event:
+    """Stop, wait until nothing is left, rescue; then the key is closed (rulings 6)."""
+    if before is not None:
+        before.cancel()
+        with suppress(asyncio.CancelledError):
+            await before
+    return Cancelled(key=effect.key, rescued=await handlers.stop(effect, ctx))
 
 
 class Left(NamedTuple):
@@ -260,27 +219,20 @@ async def _drive(driver: Driver, *, wait: bool) -> Left:
     got: list[int] = []
     driving = asyncio.ensure_future(driver.drive(wait=wait))
 
-    def interrupted() -> None:
-        got.append(signal.SIGINT)
-        driver.say(ParkAsked(now=len(got) > 1))
-
-    def told_to_leave(number: int) -> None:
+    def told(number: int) -> None:
         got.append(number)
-        driving.cancel()
+        if number == signal.SIGINT:
+            driver.say(ParkAsked(now=len(got) > 1))
+        else:
+            driving.cancel()
 
-    loop.add_signal_handler(signal.SIGINT, interrupted)
-    for number in (signal.SIGTERM, signal.SIGHUP):
-        loop.add_signal_handler(number, told_to_leave, number)
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        loop.add_signal_handler(number, told, number)
     try:
         state = await driving
     except asyncio.CancelledError:
         state = driver.state
     return Left(state, got[-1] if got else 0)
-
-
-def load(tools: Tools, run: RunId) -> RunState:
-    """The run's state as its journal tells it."""
-    return folded(tools.journal, run)
 
 
 def folded(journal: Journal, run: RunId) -> RunState:

@@ -11,37 +11,17 @@ from nightcrew.git.slots import Workspace
 from nightcrew.proc.call import call
 from nightcrew.proc.sandbox import Mode, Sandbox, why_not
 
-PASSED = (
-    *("PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "CI"),
-    *("HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "http_proxy", "https_proxy", "no_proxy"),
-    *("SSL_CERT_FILE", "SSL_CERT_DIR", "NODE_EXTRA_CA_CERTS", "LD_LIBRARY_PATH"),
-)
+PASSED = """
+PATH HOME USER LOGNAME SHELL LANG LC_ALL LC_CTYPE TZ CI HTTP_PROXY HTTPS_PROXY NO_PROXY http_proxy https_proxy no_proxy
+SSL_CERT_FILE SSL_CERT_DIR NODE_EXTRA_CA_CERTS LD_LIBRARY_PATH
+""".split()  # noqa: SIM905 — a list of names reads best as words
 """Of the person's environment, all that work of agents inherits: no forge's token, no agent socket."""
 
-HIDDEN = (
-    *(
-        ".ssh",
-        ".gnupg",
-        ".netrc",
-        ".git-credentials",
-        ".config/git/credentials",
-        ".config/gh",
-        ".config/glab-cli",
-        ".config/hub",
-    ),
-    *(
-        ".aws",
-        ".azure",
-        ".config/gcloud",
-        ".kube",
-        ".docker/config.json",
-        ".pypirc",
-        ".npmrc",
-        ".cargo/credentials.toml",
-    ),
-)
+HIDDEN = """
+.ssh .gnupg .netrc .git-credentials .config/git/credentials .config/gh .config/glab-cli .config/hub .aws .azure .kube
+.config/gcloud .docker/config.json .pypirc .npmrc .cargo/credentials.toml
+""".split()  # noqa: SIM905 — a list of names reads best as words
 """Below HOME: what opens other doors than the agent's own."""
-
 
 TMP = Path("/tmp")  # noqa: S108 — what programs call /tmp is the turn's own folder
 
@@ -65,28 +45,14 @@ def environment(tools: Tools, folder: Path, added: Mapping[str, str], passed: It
     """The whole environment of a turn or command: a short list of the person's, a temporary folder of its own, and what is `added`."""
     mine = tools.operator_env
     env = {name: mine[name] for name in (*PASSED, *passed) if name in mine}
-    env |= {
-        "TERM": "dumb",
-        "NO_COLOR": "1",
-        "TMPDIR": str(folder / "tmp"),
-        "GIT_TERMINAL_PROMPT": "0",
-        "GIT_PAGER": "cat",
-        "PAGER": "cat",
-    }
-    return env | dict(added)
+    env |= {"TERM": "dumb", "NO_COLOR": "1", "GIT_TERMINAL_PROMPT": "0", "GIT_PAGER": "cat", "PAGER": "cat"}
+    return env | {"TMPDIR": str(folder / "tmp")} | dict(added)
 
 
 def sandbox(  # noqa: PLR0913 — the rights of one piece of work, each by its name
-    tools: Tools,
-    ws: Workspace,
-    folder: Path,
-    *,
-    read_only: bool,
-    network: bool,
-    writable: Iterable[Path] = (),
-    seen: Iterable[Path] = (),
-    private: Iterable[tuple[Path, Path]] = (),
-) -> Sandbox:
+    tools: Tools, ws: Workspace, folder: Path, *, read_only: bool, network: bool, writable: Iterable[Path] = (),
+    seen: Iterable[Path] = (), private: Iterable[tuple[Path, Path]] = (),
+) -> Sandbox:  # fmt: skip
     """Where this work may look and write: its own workspace, a temporary folder, and what is named; not our own state."""
     home = Path(tools.operator_env.get("HOME", "/"))
     tmp = folder / "tmp"
@@ -105,12 +71,8 @@ def sandbox(  # noqa: PLR0913 — the rights of one piece of work, each by its n
 def _below_tmp(env: Mapping[str, str]) -> set[Path]:
     """What of /tmp is seen all the same: the folders there that hold programs of PATH, our interpreter or our code."""
     programs = [Path(part) for part in env.get("PATH", "").split(":") if part.startswith("/")]
-    needed = [
-        path.relative_to(TMP).parts[:1]
-        for path in (*programs, Path(sys.prefix), Path(__file__))
-        if path.is_relative_to(TMP)
-    ]
-    return {TMP.joinpath(*parts) for parts in needed if parts}
+    below = (path for path in (*programs, Path(sys.prefix), Path(__file__)) if path.is_relative_to(TMP))
+    return {TMP / path.relative_to(TMP).parts[0] for path in below if path != TMP}
 
 
 def expand(path: str, home: str) -> Path:

@@ -1,16 +1,18 @@
 """What handlers work with: one frozen record of the rooms below, made by `app.wiring`; and what one effect's handler is given."""
 
 import asyncio
-from collections.abc import Callable
+import os
+import time
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import NamedTuple, ParamSpec, TypeVar
 
 from nightcrew.core.effects import Effect
-from nightcrew.core.events import Answer
+from nightcrew.core.events import EffectAnswer
 from nightcrew.core.ids import RunId
 from nightcrew.core.state import RunState
-from nightcrew.engine.clock import Clock
-from nightcrew.engine.turnstile import Turnstile
+from nightcrew.database import locked
+from nightcrew.git import slots
 from nightcrew.git.repo import Repo
 from nightcrew.git.workspace import Pool
 from nightcrew.journal.blobs import Blobs
@@ -20,6 +22,45 @@ from nightcrew.proc.sandbox import Mode
 
 P = ParamSpec("P")
 T = TypeVar("T")
+
+
+class Clock(NamedTuple):
+    """The machine's own, unless a test presses time together (rulings 38)."""
+
+    now: Callable[[], float] = time.time
+    """Seconds since the epoch, for facts."""
+    elapsed: Callable[[], float] = lambda: time.clock_gettime(time.CLOCK_BOOTTIME)
+    """Seconds from some fixed moment, suspended time included; never set back."""
+    sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
+
+
+class Turnstile:
+    """The lease of a target branch over more than one effect, which the kernel frees at our death (decision 0030).
+
+    Whoever was refused once has the target to itself from the gate to the landing. What lands without it is still only
+    landed on the tip it was tested on.
+    """
+
+    def __init__(self, path: Path) -> None:
+        """Take nothing yet."""
+        self._path = path
+        self._fd = -1
+
+    async def enter(self, clock: Clock) -> None:
+        """Wait until it is ours; at once when it is already. A wait that can be given up cannot sleep in the kernel's lock."""
+        look_s = 0.02
+        self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        while self._fd < 0:
+            self._fd = locked(self._path)
+            if self._fd < 0:
+                await clock.sleep(look_s)
+                look_s = min(1.0, 2 * look_s)
+
+    def leave(self) -> None:
+        """Let the next one in; leaving twice is once."""
+        if self._fd >= 0:
+            os.close(self._fd)
+            self._fd = -1
 
 
 class Tools(NamedTuple):
@@ -57,8 +98,17 @@ class Ctx(NamedTuple):
     at: float
     begun: bool
     folder: Path
-    tell: Callable[[Answer], None]
+    tell: Callable[[EffectAnswer], None]
     state: Callable[[], RunState]
+
+    def workspace(self, slot: str) -> slots.Workspace:
+        """The workspace an effect names, sound or not."""
+        return slots.lookup(self.tools.pool.root, slot, self.tools.operator_env)
+
+    def verified(self, slot: str) -> slots.Workspace:
+        """The same, verified to be ours; raises WorkspaceLost."""
+        slots.verify(self.workspace(slot))
+        return self.workspace(slot)
 
 
 async def off(work: Callable[P, T], *args: P.args, **named: P.kwargs) -> T:
