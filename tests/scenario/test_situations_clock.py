@@ -57,7 +57,7 @@ def begin(crew: Crew) -> RunId:
 def drive(crew: Crew, run: RunId, seen: Callable[[RunState, Entry], None] = lambda _state, _entry: None) -> RunState:
     """Drive a run here on the hurried clock until it rests."""
     clock = Hurried()
-    tools, _ = wiring.open_tools(run, crew.env, 4, Clock(clock.now, clock.now, clock.sleep))
+    tools = wiring.open_tools(run, crew.env, 4, Clock(clock.now, clock.now, clock.sleep))
     lease = tools.journal.acquire(run)
     try:
         return local.drive(tools, run, lease, seen).state

@@ -2,7 +2,7 @@
 
 import secrets
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
 
@@ -10,28 +10,23 @@ from msgspec import structs
 
 from nightcrew import __version__
 from nightcrew.agents import catalog
-from nightcrew.app import wiring
-from nightcrew.app.ground import check_trust, load_config, trust_here
-from nightcrew.app.home import home_of
+from nightcrew.app import ground, wiring
 from nightcrew.config import Config
-from nightcrew.core.events import Answered, CancelAsked, ConfigChanged, Entry, Event, ParkAsked, ResumeAsked, RunStarted
+from nightcrew.core import events as ev
 from nightcrew.core.ids import Commit, RunId
 from nightcrew.core.roster import Agent, AgentRole
 from nightcrew.core.state import RunState
 from nightcrew.core.work import Blob, PipelinePhase, Task
 from nightcrew.database import unusable
-from nightcrew.engine import local
-from nightcrew.engine.local import Left, folded
-from nightcrew.engine.shelter import mode_of, version
+from nightcrew.engine import local, shelter, steps
 from nightcrew.engine.waits import MARKER
 from nightcrew.errors import UserError
-from nightcrew.git import landing, workspace
-from nightcrew.git.landing import try_pushing, try_signing
-from nightcrew.git.repo import Repo, Target, Tip, exclude, identity, open_repo, pin, repo_id, target, tip
+from nightcrew.git import landing
+from nightcrew.git import repo as here
+from nightcrew.git.repo import Repo, Target, Tip
 from nightcrew.git.sealed import git
 from nightcrew.git.workspace import Pool
 from nightcrew.journal.blobs import Blobs
-from nightcrew.journal.store import Journal
 from nightcrew.redact import Redactor
 
 TITLE = 100
@@ -57,24 +52,22 @@ class StartAsk(NamedTuple):
 def start(ask: StartAsk, env: Mapping[str, str]) -> RunId:
     """Check everything that can be checked for nothing, and write the run's first fact. Raises UserError, one line each."""
     text = _instruction(ask)
-    repo = open_repo(ask.cwd, env)
-    overrides = dict(ask.overrides)
-    if ask.no_sandbox:
-        overrides["sandbox.mode"] = "off"
-    if ask.allow_red_base:
-        overrides["verify.base"] = "any"
-    config = load_config(repo, env, overrides)
+    repo = here.open_repo(ask.cwd, env)
+    said = {"sandbox.mode": "off"} if ask.no_sandbox else {}
+    said |= {"verify.base": "any"} if ask.allow_red_base else {}
+    config = ground.load_config(repo, env, {**ask.overrides, **said})
     if ask.trust:
-        trust_here(ask.cwd, env)
-    check_trust(config, repo, env)
+        ground.trust_here(ask.cwd, env)
+    ground.check_trust(config, repo, env)
     roster, notes = _roster(config, env)
     mode = _check_rights(config, roster)
-    where = target(repo, config.settings.land.target, config.settings.land.remote)
+    where = here.target(repo, config.settings.land.target, config.settings.land.remote)
     at = _rehearsed(repo, where, config.settings.land.mode)
-    first = RunStarted(
-        run=_fresh_id(),
-        repo=repo_id(repo),
-        task=Task(next(line.strip() for line in text.splitlines() if line.strip())[:TITLE], Blob("", 0)),
+    now = time.time()
+    first = ev.RunStarted(
+        run=RunId(time.strftime("%Y%m%d-%H%M%S-", time.gmtime(now)) + secrets.token_hex(2)),
+        repo=here.repo_id(repo),
+        task=Task(text.strip().splitlines()[0].strip()[:TITLE], Blob("", 0)),
         target=where.branch,
         remote=where.remote or "",
         base=Commit(at.commit),
@@ -87,37 +80,33 @@ def start(ask: StartAsk, env: Mapping[str, str]) -> RunId:
         shelter=mode,
         version=__version__,
     )
-    return _write(repo, first, text, env)
+    return _write(repo, first, text, env, now)
 
 
 def _rehearsed(repo: Repo, where: Target, mode: str) -> Tip:
     """The target's tip, after a try of what the end needs: an identity, a signature, the right to push to a remote that answers."""
-    identity(repo)
-    try_signing(repo)
-    at = tip(repo, where)
+    here.identity(repo)
+    landing.try_signing(repo)
+    at = here.tip(repo, where)
     if mode == "push" and where.remote and not at.note:
-        try_pushing(repo, where, at.commit)
+        landing.try_pushing(repo, where, at.commit)
     return at
 
 
-def _fresh_id() -> RunId:
-    return RunId(time.strftime("%Y%m%d-%H%M%S", time.gmtime()) + f"-{secrets.token_hex(2)}")
-
-
-def _write(repo: Repo, first: RunStarted, text: str, env: Mapping[str, str]) -> RunId:
+def _write(repo: Repo, first: ev.RunStarted, text: str, env: Mapping[str, str], now: float) -> RunId:
     """The run on disk: its base pinned, its places known, an older run's marker gone, its first fact written."""
-    journal = wiring.open_journal(env)
-    with unusable(journal.folder(first.run)):
-        journal.folder(first.run).mkdir(mode=0o700, parents=True)
-    blobs = Blobs(journal.folder(first.run) / "blobs", Redactor(wiring.known_secrets(env)))
-    first = structs.replace(first, task=structs.replace(first.task, text=blobs.put(text.encode())))
-    pin(repo, first.run, "base", first.base)
-    top = repo.work_tree or repo.git_dir
+    journal, top = wiring.open_journal(env), repo.work_tree or repo.git_dir
+    folder = journal.folder(first.run)
+    with unusable(folder):
+        folder.mkdir(mode=0o700, parents=True)
+    kept = Blobs(folder / "blobs", Redactor(wiring.known_secrets(env))).put(text.encode())
+    here.pin(repo, first.run, "base", first.base)
     journal.set_place(first.repo, top)
     journal.set_place(f"checkout/{first.run}", top)
-    exclude(repo, f"/{MARKER.parts[0]}/")
+    here.exclude(repo, f"/{MARKER.parts[0]}/")
     (top / MARKER).unlink(missing_ok=True)
-    journal.create(first.run, first.repo, first.task.title, time.time(), first)
+    first = structs.replace(first, task=Task(first.task.title, kept))
+    journal.create(first.run, first.repo, first.task.title, now, first)
     return first.run
 
 
@@ -132,44 +121,34 @@ def _instruction(ask: StartAsk) -> str:
             raise UserError(f"the task file {ask.file} cannot be read: {error.strerror}", "name another file") from None
     if text is None or not text.strip():
         raise UserError("the task is empty", 'say what is to be done: nightcrew run "…"')
-    words = text.split()
-    if len(words) == 1 and words[0] in ask.verbs:
-        raise UserError(
-            f"'{words[0]}' is a verb, not a task", f"for the verb: nightcrew {words[0]}; a task takes more words"
-        )
+    verb, *more = text.split()
+    if not more and verb in ask.verbs:
+        hint = f"for the verb: nightcrew {verb}; a task takes more words"
+        raise UserError(f"'{verb}' is a verb, not a task", hint)
     return text
 
 
 def _roster(config: Config, env: Mapping[str, str]) -> tuple[tuple[Agent, ...], tuple[str, ...]]:
     """The roster with each program as resolved now, and a note for each that is missing; somebody must be able to edit."""
-    path = env.get("PATH", "")
-    roster: list[Agent] = []
-    missing: dict[str, str] = {}
-    for agent in config.roster:
-        resolved = catalog.resolve(agent, path)
-        if resolved.why_not:
-            missing[agent.id] = resolved.why_not
-        roster.append(structs.replace(agent, program=resolved.program, version=_version(agent, resolved.program, env)))
+    found = {agent.id: catalog.resolve(agent, env.get("PATH", "")) for agent in config.roster}
+    missing = {name: resolved.why_not for name, resolved in found.items() if resolved.why_not}
     developers = config.roles.chain(AgentRole.Developer)
-    if not [agent for agent in developers if agent not in missing]:
-        looked = (
-            "; ".join(missing[a] for a in developers if a in missing)
-            or f"looked for {', '.join(catalog.looked_for())} on PATH"
-        )
-        raise UserError(f"no usable agent: {looked}", "install one, or describe one under [[agents]]: nightcrew init")
-    return tuple(roster), tuple(f"agent {agent}: {why}" for agent, why in missing.items())
+    if not [name for name in developers if name not in missing]:
+        looked = [missing[name] for name in developers] or [f"looked for {', '.join(catalog.looked_for())} on PATH"]
+        hint = "install one, or describe one under [[agents]]: nightcrew init"
+        raise UserError(f"no usable agent: {'; '.join(looked)}", hint)
+    roster = (_resolved(agent, found[agent.id].program, env) for agent in config.roster)
+    return tuple(roster), tuple(f"agent {name}: {why}" for name, why in missing.items())
 
 
-def _version(agent: Agent, program: str, env: Mapping[str, str]) -> str:
+def _resolved(agent: Agent, program: str, env: Mapping[str, str]) -> Agent:
     argv = catalog.adapter(agent.kind).version_argv(program) if program else ()
-    if not argv:
-        return ""
-    return version(argv, env)
+    return structs.replace(agent, program=program, version=shelter.version(argv, env) if argv else "")
 
 
 def _check_rights(config: Config, roster: tuple[Agent, ...]) -> str:
     """The sandbox mode of the run; a model with full rights needs one that shelters files, unless the machine says otherwise."""
-    mode = mode_of(config.settings.shelter.mode)
+    mode = shelter.mode_of(config.settings.shelter.mode)
     real = [agent.id for agent in roster if catalog.KINDS[agent.kind].runs == "program"]
     if real and mode != "bwrap" and not config.open_rights:
         raise UserError(
@@ -183,16 +162,11 @@ def _check_rights(config: Config, roster: tuple[Agent, ...]) -> str:
 
 
 def drive(
-    run: RunId,
-    env: Mapping[str, str],
-    *,
-    on_entry: Callable[[RunState, Entry], None] | None = None,
-    wait: bool = True,
+    run: RunId, env: Mapping[str, str], *, on_entry: local.OnEntry | None = None, wait: bool = True,
     take_over: bool = False,
-) -> Left:
+) -> local.Left:  # fmt: skip
     """Drive a run until it rests. SIGINT parks, a second stops now; SIGTERM and SIGHUP leave, agents run on (rulings 11)."""
-    config = load_config(None, env, {})
-    tools, _ = wiring.open_tools(run, env, config.max_turns)
+    tools = wiring.open_tools(run, env, ground.load_config(None, env, {}).max_turns)
     lease = tools.journal.take_over(run) if take_over else tools.journal.acquire(run)
     try:
         return local.drive(tools, run, lease, on_entry, wait=wait)
@@ -202,77 +176,65 @@ def drive(
 
 def resume(run: RunId, env: Mapping[str, str], limits: Mapping[str, str], *, reconfigure: bool) -> None:
     """Let a parked run go on, with other limits or settings if asked. Raises UserError when no agent of it is there any more (rulings 12)."""
-    journal = wiring.open_journal(env)
     state = view(run, env)
-    if not state.done and not reconfigure:
-        _somebody_there(state.started, env)
-    if reconfigure or limits:
-        say(run, _changed(state.started, journal, env, limits, reconfigure=reconfigure), env)
-    if state.parked or any(isinstance(word.event, ParkAsked) for word in journal.words(run)):
-        say(run, ResumeAsked(), env)
-
-
-def _somebody_there(told: RunStarted, env: Mapping[str, str]) -> None:
-    why = [catalog.resolve(agent, env.get("PATH", "")).why_not for agent in told.roster]
-    if all(why):
+    gone = [catalog.resolve(agent, env.get("PATH", "")).why_not for agent in state.started.roster]
+    if all(gone) and not state.done and not reconfigure:
         raise UserError(
-            f"no agent of run {told.run} is there any more: {'; '.join(why)}",
-            f"put one back, or take the settings as they are now: nightcrew resume --reconfigure {told.run}",
+            f"no agent of run {run} is there any more: {'; '.join(gone)}",
+            f"put one back, or take the settings as they are now: nightcrew resume --reconfigure {run}",
         )
+    if reconfigure or limits:
+        say(run, _changed(state.started, env, limits, reconfigure=reconfigure), env)
+    if state.parked or any(isinstance(word.event, ev.ParkAsked) for word in wiring.open_journal(env).words(run)):
+        say(run, ev.ResumeAsked(), env)
 
 
 def _changed(
-    told: RunStarted, journal: Journal, env: Mapping[str, str], limits: Mapping[str, str], *, reconfigure: bool
-) -> ConfigChanged:
-    repo = open_repo(journal.place(told.repo), env)
-    config = load_config(repo, env, {f"limits.{name}": value for name, value in limits.items()})
-    if reconfigure:
-        roster, _ = _roster(config, env)
-        return ConfigChanged(
-            limits=config.limits, roster=roster, roles=config.roles, settings=config.settings, why="reconfigured"
-        )
-    mine = {name: getattr(config.limits, name) for name in limits}
-    return ConfigChanged(limits=structs.replace(told.limits, **mine), why="limits")
+    told: ev.RunStarted, env: Mapping[str, str], limits: Mapping[str, str], *, reconfigure: bool
+) -> ev.ConfigChanged:
+    repo = here.open_repo(wiring.open_journal(env).place(told.repo), env)
+    new = ground.load_config(repo, env, {f"limits.{name}": value for name, value in limits.items()})
+    if not reconfigure:
+        mine = {name: getattr(new.limits, name) for name in limits}
+        return ev.ConfigChanged(limits=structs.replace(told.limits, **mine), why="limits")
+    roster, _ = _roster(new, env)
+    why = "reconfigured"
+    return ev.ConfigChanged(limits=new.limits, roster=roster, roles=new.roles, settings=new.settings, why=why)
 
 
 # ── words ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def say(run: RunId, word: Event, env: Mapping[str, str]) -> None:
+def say(run: RunId, word: ev.Event, env: Mapping[str, str]) -> None:
     """Leave a word for whoever drives the run, now or later."""
     wiring.open_journal(env).say(run, time.time(), word)
 
 
 def park(run: RunId, env: Mapping[str, str], *, now: bool) -> None:
     """Stop at the next safe point, or now with everything rescued."""
-    _going_on(run, env)
-    say(run, ParkAsked(now=now), env)
+    _interrupt(run, ev.ParkAsked(now=now), env)
 
 
 def cancel(run: RunId, env: Mapping[str, str]) -> None:
     """End the run: its work is rescued, a failure marker is written."""
-    _going_on(run, env)
-    say(run, CancelAsked(), env)
+    _interrupt(run, ev.CancelAsked(), env)
 
 
-def _going_on(run: RunId, env: Mapping[str, str]) -> None:
+def _interrupt(run: RunId, word: ev.Event, env: Mapping[str, str]) -> None:
     if view(run, env).done:
         raise UserError(f"run {run} is over already")
+    say(run, word, env)
 
 
 def answer(run: RunId, env: Mapping[str, str], text: str, question: str = "") -> str:
     """Answer the question the run asks (the only one, or the one named); which it was."""
     state = view(run, env)
-    names = tuple(state.questions)
-    if question and question not in names:
-        raise UserError(f"run {run} does not ask {question!r}", f"it asks: {', '.join(names) or 'nothing'}")
-    if not question and len(names) != 1:
-        raise UserError(
-            f"run {run} asks {len(names)} questions",
-            f"name one: {', '.join(names)}" if names else "there is nothing to answer",
-        )
-    chosen = question or names[0]
-    say(run, Answered(question=chosen, text=text), env)
+    names = ", ".join(state.questions) or "nothing"
+    chosen = question or (names if len(state.questions) == 1 else "")
+    if chosen not in state.questions:
+        told = f"does not ask {question!r}" if question else f"asks {len(state.questions)} questions: name one"
+        raise UserError(f"run {run} {told}", f"it asks: {names}")
+    say(run, ev.Answered(question=chosen, text=text), env)
     return chosen
 
 
@@ -284,7 +246,7 @@ def driven(run: RunId, env: Mapping[str, str]) -> int:
 
 def view(run: RunId, env: Mapping[str, str]) -> RunState:
     """The run as it stands, for those who only look."""
-    return folded(wiring.open_journal(env), run)
+    return local.folded(wiring.open_journal(env), run)
 
 
 # ── what is left ────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -293,7 +255,7 @@ def view(run: RunId, env: Mapping[str, str]) -> RunState:
 def diff(run: RunId, env: Mapping[str, str]) -> str:
     """The work of a run as a patch: the commit that lands, or what its candidate holds so far."""
     state = view(run, env)
-    repo = open_repo(wiring.open_journal(env).place(state.started.repo), env)
+    repo = here.open_repo(wiring.open_journal(env).place(state.started.repo), env)
     winner = state.winning or next(iter(state.candidates.values()), None)
     if state.commit:
         return git(repo, "diff", "--no-ext-diff", f"{state.commit}^", state.commit)
@@ -312,29 +274,23 @@ class Cleaned(NamedTuple):
 
 def clean(cwd: Path, env: Mapping[str, str], run: str = "") -> list[Cleaned]:
     """Remove what runs of this repository left that is proven landed or rescued; list the rest. A run that is not over is left alone."""
-    journal = wiring.open_journal(env)
-    repo = open_repo(cwd, env)
-    pool = Pool(home_of(env) / "worktrees" / repo_id(repo), repo)
-    chosen = [journal.find(run)] if run else [row.run for row in journal.recent_of(repo_id(repo), 10_000)]
-    return [_clean_one(repo, pool, name, env) for name in chosen]
+    journal, pool = wiring.open_journal(env), wiring.pool_of(cwd, env)
+    mine = journal.recent_of(here.repo_id(pool.repo), 10_000)
+    return [_clean_one(pool, name, env) for name in ([journal.find(run)] if run else [row.run for row in mine])]
 
 
-def _clean_one(repo: Repo, pool: Pool, run: RunId, env: Mapping[str, str]) -> Cleaned:
-    state = view(run, env)
+def _clean_one(pool: Pool, run: RunId, env: Mapping[str, str]) -> Cleaned:
+    state, repo = view(run, env), pool.repo
     if not state.done:
         return Cleaned(run, (), (f"the run is not over ({state.phase}): nightcrew resume, or cancel",))
-    removed, kept = [], []
-    for ws in workspace.leased(pool, run):
-        saved = workspace.release(pool, ws)
-        removed.append(f"workspace {ws.slot}")
-        kept += [f"{saved.ref}: {saved.files} unsaved files"] if saved and saved.ref else []
-    kept += landing.drop_run(repo, run, state.landing.commit if state.landing else "")
+    slots, kept = steps.give_back(pool, run, state.landing.commit if state.landing else "")
+    removed = tuple(f"workspace {slot}" for slot in slots)
     branch = state.landing.branch if state.landing and state.landing.mode == "branch" else ""
     if branch and state.phase is PipelinePhase.Complete:
-        gone = landing.landed(repo, target(repo, state.started.target, state.started.remote or "none"), state.commit)
-        if gone and git(repo, "rev-parse", "-q", "--verify", f"refs/heads/{branch}", ok=(0, 1)) == state.commit:
-            git(repo, "update-ref", "-d", f"refs/heads/{branch}", state.commit)
-            removed.append(f"branch {branch}")
-        elif not gone:
-            kept.append(f"branch {branch}: not landed on {state.started.target}")
-    return Cleaned(run, tuple(removed), tuple(kept))
+        where, name = here.target(repo, state.started.target, state.started.remote or "none"), f"refs/heads/{branch}"
+        if not landing.landed(repo, where, state.commit):
+            kept = (*kept, f"branch {branch}: not landed on {state.started.target}")
+        elif git(repo, "rev-parse", "-q", "--verify", name, ok=(0, 1)) == state.commit:
+            git(repo, "update-ref", "-d", name, state.commit)
+            removed = (*removed, f"branch {branch}")
+    return Cleaned(run, removed, kept)

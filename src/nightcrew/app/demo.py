@@ -36,18 +36,15 @@ def stage(env: Mapping[str, str]) -> Stage:
     home.mkdir()
     mine = {name: env[name] for name in ("PATH", "LANG", "LC_ALL", "TERM", "LD_LIBRARY_PATH") if name in env}
     mine |= {"HOME": str(home), "NIGHTCREW_HOME": str(root / "state"), "GIT_CONFIG_NOSYSTEM": "1"}
-    (home / ".gitconfig").write_text(
-        "[user]\n\tname = Demo\n\temail = demo@localhost\n[init]\n\tdefaultBranch = main\n"
-    )
-    script = root / "script.toml"
-    shutil.copy(SCRIPT, script)
+    (home / ".gitconfig").write_text("[user]\nname = Demo\nemail = demo@localhost\n")
+    script = shutil.copy(SCRIPT, root / "script.toml")
     for name, text in told["files"].items():
         filled = text.lstrip("\n").replace("{script}", str(script)).replace("{state}", str(root / "agents"))
         (project / name).write_text(filled)
-    place = Checkout(project, mine)
-    git(place, "init", "-q", "-b", "main")
-    _commit(Stage(root, project, mine, told), "A stack")
-    return Stage(root, project, mine, told)
+    where = Stage(root, project, mine, told)
+    git(Checkout(project, mine), "init", "-q", "-b", "main")
+    _commit(where, "A stack")
+    return where
 
 
 def start(where: Stage) -> RunId:
@@ -62,7 +59,10 @@ def meddling(where: Stage, show: Callable[[RunState, Entry], None]) -> Callable[
         show(state, entry)
         if isinstance(entry.event, CommitMade) and not (where.root / "moved").exists():
             (where.root / "moved").touch()
-            _colleague(where)
+            colleague = where.script["colleague"]
+            path = where.project / colleague["file"]
+            path.write_text(path.read_text().replace(colleague["old"], colleague["new"]))
+            _commit(where, colleague["message"])
 
     return told
 
@@ -90,13 +90,6 @@ def crash(where: Stage, run: RunId) -> None:
 def history(where: Stage) -> Iterator[str]:
     """What is on main now, as a graph."""
     yield from git(Checkout(where.project, where.env), "log", "--graph", "--oneline", "--decorate", "main").splitlines()
-
-
-def _colleague(where: Stage) -> None:
-    told = where.script["colleague"]
-    path = where.project / told["file"]
-    path.write_text(path.read_text().replace(told["old"], told["new"]))
-    _commit(where, told["message"])
 
 
 def _commit(where: Stage, message: str) -> None:

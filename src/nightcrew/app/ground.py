@@ -112,8 +112,7 @@ def _repo_or_none(cwd: Path, env: Mapping[str, str]) -> Repo | None:
 
 def doctor(cwd: Path, env: Mapping[str, str]) -> tuple[list[Check], tuple[Row, ...]]:
     """What a run here would stand on, checked without starting anything of the repository's; and every setting with its origin."""
-    checks = [_sqlite(), _sandbox(), _space(home_of(env))]
-    repo: Repo | None = None
+    checks, repo = _machine(home_of(env)), None
     try:
         repo = open_repo(cwd, env)
         checks.append(Check("repository", ok=True, text=str(repo.work_tree or repo.git_dir)))
@@ -126,8 +125,8 @@ def doctor(cwd: Path, env: Mapping[str, str]) -> tuple[list[Check], tuple[Row, .
         config = load_config(repo, env, {})
     except UserError as error:
         return [*checks, Check("settings", ok=False, text=error.message, hint=error.hint)], ()
-    checks += [Check("settings", ok=True, text=f"{note}") for note in (*config.notes, *map(str, config.warnings))]
-    if repo is not None and config.digest and not trusted(home_of(env), repo_id(repo), config.digest):
+    checks += [Check("settings", ok=True, text=str(note)) for note in (*config.notes, *config.warnings)]
+    if repo and not trusted(home_of(env), repo_id(repo), config.digest):
         checks.append(Check("trust", ok=False, text=f"{REPOSITORY_FILE} is not trusted yet", hint="nightcrew trust"))
     rows = agents(cwd, env)
     checks += [Check(f"agent {r.id}", ok=not r.missing, text=r.missing or r.program) for r in rows]
@@ -137,27 +136,17 @@ def doctor(cwd: Path, env: Mapping[str, str]) -> tuple[list[Check], tuple[Row, .
     return checks, resolved(config)
 
 
-def _sqlite() -> Check:
-    return Check("sqlite", ok=sqlite3.sqlite_version_info >= (3, 31), text=sqlite3.sqlite_version)
-
-
-def _sandbox() -> Check:
+def _machine(home: Path) -> list[Check]:
     from nightcrew.engine.shelter import mode_of  # noqa: PLC0415 — brings the engine, which the others do without
 
-    mode = mode_of("auto")
-    hint = "" if mode == "bwrap" else "install bubblewrap, or: pip install 'nightcrew[sandbox]'"
-    return Check("sandbox", ok=mode == "bwrap", text=mode, hint=hint)
-
-
-def _space(home: Path) -> Check:
-    place = next(path for path in (home, *home.parents) if path.exists())
+    mode, place = mode_of("auto"), next(path for path in (home, *home.parents) if path.exists())
     free = shutil.disk_usage(place).free
-    return Check(
-        "disk",
-        ok=free > LOW_BYTES,
-        text=f"{free / 1024**3:.1f} GiB free at {place}",
-        hint="" if free > LOW_BYTES else "make room",
-    )
+    checks = [
+        Check("sqlite", ok=sqlite3.sqlite_version_info >= (3, 31), text=sqlite3.sqlite_version),
+        Check("sandbox", mode == "bwrap", mode, "install bubblewrap, or: pip install 'nightcrew[sandbox]'"),
+        Check("disk", free > LOW_BYTES, f"{free / 1024**3:.1f} GiB free at {place}", "make room"),
+    ]
+    return [check._replace(hint="") if check.ok else check for check in checks]
 
 
 def agents(cwd: Path, env: Mapping[str, str]) -> list[AgentRow]:
@@ -168,20 +157,17 @@ def agents(cwd: Path, env: Mapping[str, str]) -> list[AgentRow]:
     for agent in config.roster:
         found = catalog.resolve(agent, env.get("PATH", ""))
         roles = tuple(str(role) for role in AgentRole if agent.id in config.roles.chain(role))
+        row = AgentRow(
+            agent.id, agent.kind, agent.model, found.program, found.why_not, roles, tuple(map(str, agent.answers))
+        )
         cooling = ledger.cooling_of(agent, time.time()) if ledger else None
-        rows.append(
-            AgentRow(
-                agent.id, agent.kind, agent.model, found.program, found.why_not, roles, tuple(map(str, agent.answers)),
-                cooling.until if cooling else 0.0, cooling.why if cooling else "",
-            )
-        )  # fmt: skip
+        rows.append(row._replace(cooling_until=cooling.until, why=cooling.why) if cooling else row)
     return rows
 
 
 def warm(cwd: Path, env: Mapping[str, str], agent: str) -> int:
     """Forget that an agent cools down, because a person knows better; how many entries went."""
-    known = {a.id: a for a in load_config(_repo_or_none(cwd, env), env, {}).roster}
-    chosen = next((a for name, a in known.items() if name == agent), None)
-    if chosen is None:
+    known = {str(a.id): a for a in load_config(_repo_or_none(cwd, env), env, {}).roster}
+    if agent not in known:
         raise UserError(f"there is no agent {agent!r}", f"there are: {', '.join(known) or 'none'}")
-    return Ledger(home_of(env)).clear(chosen)
+    return Ledger(home_of(env)).clear(known[agent])

@@ -8,13 +8,10 @@ from pathlib import Path
 from nightcrew.app.home import home_of
 from nightcrew.app.views import headline
 from nightcrew.config.values import asker, environments, secrets
-from nightcrew.core.events import RunStarted
 from nightcrew.core.ids import RunId
-from nightcrew.core.state import RunState
 from nightcrew.engine.local import folded
 from nightcrew.engine.shelter import mode_of
 from nightcrew.engine.tools import Clock, Tools, Turnstile
-from nightcrew.errors import UserError
 from nightcrew.git.repo import open_repo, repo_id
 from nightcrew.git.workspace import Pool
 from nightcrew.journal.blobs import Blobs
@@ -36,24 +33,22 @@ def known_secrets(env: Mapping[str, str]) -> set[str]:
     return {value for name, value in env.items() if name.upper().endswith(SECRET_NAMES)}
 
 
-def pool_of(home: Path, checkout: Path, env: Mapping[str, str]) -> Pool:
+def pool_of(checkout: Path, env: Mapping[str, str]) -> Pool:
     """The slots of the repository around `checkout`."""
     repo = open_repo(checkout, env)
-    return Pool(home / "worktrees" / repo_id(repo), repo)
+    return Pool(home_of(env) / "worktrees" / repo_id(repo), repo)
 
 
-def open_tools(
-    run: RunId, env: Mapping[str, str], max_turns: int, clock: Clock | None = None
-) -> tuple[Tools, RunState]:
-    """Everything a driver of `run` needs, and the run as it stands. Raises UserError when the repository is gone."""
-    home = home_of(env)
-    told = started(open_journal(env), run)
+def open_tools(run: RunId, env: Mapping[str, str], max_turns: int, clock: Clock | None = None) -> Tools:
+    """Everything a driver of `run` needs. Raises UserError when the repository is gone."""
+    home, told = home_of(env), folded(open_journal(env), run).started
     found = environments(told.roster, env, asker(env=env, cwd=Path(env.get("HOME", "/"))))
     hide = Redactor({*known_secrets(env), *secrets(told.roster, found)})
     journal = Journal(home, hide)
     checkout = journal.place(f"checkout/{run}")
-    pool = pool_of(home, checkout if checkout.is_dir() else journal.place(told.repo), env)
-    tools = Tools(
+    pool = pool_of(checkout if checkout.is_dir() else journal.place(told.repo), env)
+    queue = f"{told.repo}-{told.target.replace('/', '%2F')}.queue"
+    return Tools(
         home=home,
         journal=journal,
         blobs=Blobs(journal.folder(run) / "blobs", hide),
@@ -65,21 +60,12 @@ def open_tools(
         operator_env=dict(env),
         secrets={str(agent): values for agent, values in found.items()},
         max_turns=max_turns,
-        turnstile=Turnstile(home / "targets" / f"{told.repo}-{told.target.replace('/', '%2F')}.queue"),
+        turnstile=Turnstile(home / "targets" / queue),
         marker_folder=pool.repo.work_tree or pool.repo.git_dir,
         headline=headline,
         zone=_zone(env),
         redacted=hide.text,
     )
-    return tools, folded(journal, run)
-
-
-def started(journal: Journal, run: RunId) -> RunStarted:
-    """The first fact of a run."""
-    first = next(iter(journal.entries(run)), None)
-    if first is None or not isinstance(first.event, RunStarted):
-        raise UserError(f"run {run} has no beginning", "its journal is damaged")
-    return first.event
 
 
 def _zone(env: Mapping[str, str]) -> str:

@@ -22,6 +22,7 @@ from nightcrew.core.state import Opened, RunState, line
 from nightcrew.database import Unusable, unusable
 from nightcrew.engine import handlers
 from nightcrew.engine.tools import Ctx, Tools, folder_of
+from nightcrew.errors import UserError
 from nightcrew.journal.store import Journal, Lease
 
 SNAPSHOT_EVERY = 200
@@ -242,5 +243,5 @@ def folded(journal: Journal, run: RunId) -> RunState:
     for entry in journal.entries(run, known[0] if known else 0):
         state = reducer.begin(entry) if state is None else reducer.reduce(state, entry)
     if state is None:
-        raise LookupError(f"run {run} has no first fact")
+        raise UserError(f"run {run} has no beginning", "its journal is damaged")
     return state
