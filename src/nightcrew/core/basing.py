@@ -2,9 +2,7 @@
 
 from msgspec import structs
 
-from nightcrew.core import chain, fixer, rooms
-from nightcrew.core.effects import ContinueRebase, Effect, StartTurn, SyncBase, Timer, UndoRebase
-from nightcrew.core.events import BaseSynced, EffectAnswer
+from nightcrew.core import chain, effects, events, fixer, rooms
 from nightcrew.core.ids import Tree
 from nightcrew.core.state import Basing, RunState, branch_of, keyed
 from nightcrew.core.trouble import fails, leave
@@ -25,7 +23,7 @@ def _at(state: RunState, **changes: object) -> RunState:
     return structs.replace(state, **{name: structs.replace(getattr(state, name), basing=basing)})
 
 
-def wants(state: RunState) -> tuple[Effect, ...]:
+def wants(state: RunState) -> tuple[effects.Effect, ...]:
     """What is due to put the winner onto the tip."""
     basing, winner = at(state), state.chosen
     missing = rooms.author(state, winner.label)
@@ -35,18 +33,18 @@ def wants(state: RunState) -> tuple[Effect, ...]:
     branch = branch_of(state, label)
     match basing.step:
         case "sync":
-            sync = SyncBase(node=SYNC, seat=seat, slot=slot, label=label, branch=branch, base=base, head=head)
+            sync = effects.SyncBase(node=SYNC, seat=seat, slot=slot, label=label, branch=branch, base=base, head=head)
             return (keyed(state, sync),)
         case "fix":
             return chain.ask(state, _wish(state))
         case "continue":
-            further = ContinueRebase(
+            further = effects.ContinueRebase(
                 node=NODE, seat=seat, slot=slot, label=label, branch=branch, base=base, head=head, tip=basing.tip,
                 paths=basing.paths,
             )  # fmt: skip
             return (keyed(state, further),)
         case "undo":
-            undo = UndoRebase(node=NODE, seat=seat, slot=slot, label=label, branch=branch, head=head)
+            undo = effects.UndoRebase(node=NODE, seat=seat, slot=slot, label=label, branch=branch, head=head)
             return (keyed(state, undo),)
         case _:
             return ()
@@ -73,11 +71,11 @@ def _wish(state: RunState) -> chain.Wish:
     return fixer.wish(state, NODE, now)
 
 
-def answered(state: RunState, effect: Effect, event: EffectAnswer) -> RunState:
+def answered(state: RunState, effect: effects.Effect, event: events.EffectAnswer) -> RunState:
     """What an answer means for the way onto the tip."""
-    if isinstance(event, BaseSynced):
+    if isinstance(event, events.BaseSynced):
         return _synced(state, event)
-    if not isinstance(effect, StartTurn | Timer):
+    if not isinstance(effect, effects.StartTurn | effects.Timer):
         return state
     state, verdict = chain.answered(state, _wish(state), effect, event)
     if isinstance(verdict, Failure):
@@ -85,7 +83,7 @@ def answered(state: RunState, effect: Effect, event: EffectAnswer) -> RunState:
     return _at(state, step="continue") if verdict else state
 
 
-def _synced(state: RunState, event: BaseSynced) -> RunState:
+def _synced(state: RunState, event: events.BaseSynced) -> RunState:
     rounds = at(state).rounds
     match event.state:
         case "landed":

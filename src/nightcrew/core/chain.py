@@ -57,8 +57,7 @@ class Good(NamedTuple):
     agent: AgentId
 
 
-Verdict = Good | Failure | None
-"""None: the call goes on. A chain that is exhausted is reported as one failed agent would be."""
+Verdict = Good | Failure | None  # None: the call goes on; an exhausted chain is reported as one failed agent would be
 
 
 def output_advances(outcome: Outcome, tries: int, again: int, cold: int, retries: int) -> bool:

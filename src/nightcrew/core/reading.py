@@ -1,5 +1,6 @@
 """The structured part of an agent's prose: how it is asked for, and how it is found. Of all balanced JSON objects the last fitting one counts."""
 
+import re
 from collections.abc import Iterator
 from typing import Any, TypeVar
 
@@ -7,8 +8,7 @@ import msgspec
 
 T = TypeVar("T")
 
-LONGEST = 2_000_000
-"""Characters from the end that are looked at; a structured answer stands at the end."""
+LONGEST = 2_000_000  # characters from the end that are looked at, where a structured answer stands
 
 
 def json_answer(shape: str) -> str:
@@ -16,28 +16,23 @@ def json_answer(shape: str) -> str:
     return f"End your answer with one JSON object of exactly this shape, and nothing after it:\n\n{shape}"
 
 
+_TOKEN = re.compile(r'[{}]|"(?:\\.|[^"\\\n])*(?:["\n]|$)?', re.DOTALL)
+
+
 def objects(text: str) -> Iterator[str]:
     """Every balanced `{…}` that is not inside another, in order; braces in strings do not count. Linear in the text."""
     text = text[-LONGEST:]
-    depth = start = 0
-    inside = escaped = False
-    for i, char in enumerate(text):
-        if inside:
-            if escaped:
-                escaped = False
-            elif char == "\\":
-                escaped = True
-            elif char in {'"', "\n"}:
-                inside = False
-        elif char == '"' and depth:
-            inside = True
-        elif char == "{":
-            start = i if depth == 0 else start
+    depth, start, at = 0, 0, text.find("{")
+    while at >= 0 and (token := _TOKEN.search(text, at)):
+        at = token.end()
+        if token[0] == "{":
+            start = start if depth else token.start()
             depth += 1
-        elif char == "}" and depth:
+        elif token[0] == "}":
             depth -= 1
             if depth == 0:
-                yield text[start : i + 1]
+                yield text[start:at]
+                at = text.find("{", at)
 
 
 def last_fitting(text: str, shape: type[T]) -> T | None:

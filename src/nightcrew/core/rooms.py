@@ -2,8 +2,7 @@
 
 from msgspec import structs
 
-from nightcrew.core.effects import CollectWork, Effect, PrepareWorkspace, ResetWorkspace, RunCommands
-from nightcrew.core.events import WorkspaceReady, WorkspaceReset
+from nightcrew.core import effects, events
 from nightcrew.core.ids import AgentId, Commit, Label, SeatKey, SlotId, Tree
 from nightcrew.core.state import Rewind, RunState, Workspace, branch_of, iteration_base, keyed, without
 from nightcrew.core.work import Candidate, Change, Purpose
@@ -16,16 +15,16 @@ def impl_seat(label: Label) -> SeatKey:
     return SeatKey(f"impl-{label}")
 
 
-def author(state: RunState, label: Label) -> tuple[Effect, ...]:
+def author(state: RunState, label: Label) -> tuple[effects.Effect, ...]:
     """What a candidate's workspace still needs before it can be worked in; empty when it is ready."""
     seat, branch, candidate = impl_seat(label), branch_of(state, label), state.candidates.get(label)
     known, back = state.workspaces.get(seat), state.rewinds.get(seat)
     if known is None:
         start = candidate.change.head if candidate else iteration_base(state)
-        lease = PrepareWorkspace(node=NODE, seat=seat, start=start, label=label, branch=branch)
+        lease = effects.PrepareWorkspace(node=NODE, seat=seat, start=start, label=label, branch=branch)
         return (keyed(state, lease),)
     if back is not None:
-        reset = ResetWorkspace(
+        reset = effects.ResetWorkspace(
             node=NODE, seat=seat, slot=known.slot, label=label, branch=branch, start=back.start, repairs=back.repairs
         )
         return (keyed(state, reset),)
@@ -41,12 +40,12 @@ def rewound(state: RunState, label: Label, start: Commit) -> RunState:
     return structs.replace(state, rewinds={**state.rewinds, impl_seat(label): Rewind(start, repairs)})
 
 
-def rewinding(state: RunState) -> tuple[Effect, ...]:
+def rewinding(state: RunState) -> tuple[effects.Effect, ...]:
     """The resets that come before anything else of the phase."""
     return tuple(e for seat in state.rewinds for e in author(state, Label(seat.removeprefix("impl-"))))
 
 
-def was_reset(state: RunState, effect: ResetWorkspace, event: WorkspaceReset) -> RunState:
+def was_reset(state: RunState, effect: effects.ResetWorkspace, event: events.WorkspaceReset) -> RunState:
     """The run after a workspace was set back; a reset that is no longer the one that is due means nothing."""
     due, space = state.rewinds.get(effect.seat), state.workspaces.get(effect.seat)
     if due is None or space is None or due != Rewind(effect.start, effect.repairs):
@@ -75,12 +74,12 @@ def untouched(state: RunState, label: Label, agent: AgentId) -> Candidate | None
     )
 
 
-def reader(state: RunState, seat: SeatKey, head: Commit) -> tuple[Effect, ...]:
+def reader(state: RunState, seat: SeatKey, head: Commit) -> tuple[effects.Effect, ...]:
     """What a read-only seat's workspace needs to stand at `head`; empty when it does."""
     known = state.workspaces.get(seat)
     if known is not None and known.start == head:
         return ()
-    return (keyed(state, PrepareWorkspace(node=NODE, seat=seat, start=head)),)
+    return (keyed(state, effects.PrepareWorkspace(node=NODE, seat=seat, start=head)),)
 
 
 def slot(state: RunState, seat: SeatKey) -> SlotId:
@@ -90,10 +89,10 @@ def slot(state: RunState, seat: SeatKey) -> SlotId:
 
 def commands(
     state: RunState, purpose: Purpose, seat: SeatKey, lines: tuple[str, ...], *, cached: bool = False
-) -> Effect:
+) -> effects.Effect:
     """The effect that runs those shell lines in the seat's workspace; `cached` = a gate that a known green tree may answer."""
     candidate = next((c for c in state.candidates.values() if c.seat == seat), None)
-    run = RunCommands(
+    run = effects.RunCommands(
         node=str(purpose), seat=seat, slot=slot(state, seat), purpose=purpose, commands=lines,
         timeout_s=state.settings.verify.timeout_s, tree=candidate.change.tree if cached and candidate else Tree(""),
         keep_going=purpose in {Purpose.Preflight, Purpose.PreGate},
@@ -101,19 +100,19 @@ def commands(
     return keyed(state, run)
 
 
-def collect(state: RunState, node: str, label: Label, message: str) -> Effect:
+def collect(state: RunState, node: str, label: Label, message: str) -> effects.Effect:
     """The effect that commits what stands in a candidate's workspace."""
     seat, candidate = impl_seat(label), state.candidates.get(label)
     space = state.workspaces.get(seat)
     start = candidate.start if candidate else space.start if space else state.base
-    work = CollectWork(
+    work = effects.CollectWork(
         node=node, seat=seat, slot=slot(state, seat), label=label, branch=branch_of(state, label), start=start,
         message=message,
     )  # fmt: skip
     return keyed(state, work)
 
 
-def ready(state: RunState, effect: PrepareWorkspace, event: WorkspaceReady) -> RunState:
+def ready(state: RunState, effect: effects.PrepareWorkspace, event: events.WorkspaceReady) -> RunState:
     """The run after a slot was leased and set."""
     state = with_space(state, effect.seat, Workspace(event.slot, effect.start, event.tree))
     candidate = state.candidates.get(effect.label)

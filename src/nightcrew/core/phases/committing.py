@@ -5,9 +5,7 @@ import textwrap
 from msgspec import structs
 
 from nightcrew.core import brief as b
-from nightcrew.core import chain, fixer, reading, rooms
-from nightcrew.core.effects import Effect, MakeCommit
-from nightcrew.core.events import CommitMade, CommitRefused, EffectAnswer
+from nightcrew.core import chain, effects, events, fixer, reading, rooms
 from nightcrew.core.ids import SeatKey, Tree
 from nightcrew.core.roster import AgentRole, Answers
 from nightcrew.core.state import Basing, Phase, RunState, Validating, enter, keyed
@@ -20,11 +18,11 @@ SUBJECT = 72
 SHAPE = '{"subject": "at most 72 characters, imperative", "body": "why, wrapped; may be empty"}'
 
 
-def _wants(state: RunState) -> tuple[Effect, ...]:
+def _wants(state: RunState) -> tuple[effects.Effect, ...]:
     winner, text = state.chosen, state.text
     if text is None:
         return rooms.reader(state, SEAT, winner.change.head) or chain.ask(state, _wish(state))
-    make = MakeCommit(
+    make = effects.MakeCommit(
         node=NODE, seat=winner.seat, slot=winner.slot, label=winner.label, tip=state.base, head=winner.change.head,
         tree=winner.change.tree, text=text,
     )  # fmt: skip
@@ -41,10 +39,10 @@ def _arrived(state: RunState) -> RunState:
     return state
 
 
-def _answered(state: RunState, effect: Effect, event: EffectAnswer) -> RunState:
-    if isinstance(event, CommitMade):
+def _answered(state: RunState, effect: effects.Effect, event: events.EffectAnswer) -> RunState:
+    if isinstance(event, events.CommitMade):
         return _made(state, event)
-    if isinstance(event, CommitRefused):
+    if isinstance(event, events.CommitRefused):
         return _refused(state, CommandResult(f"{event.hook or 'commit'} hook", event.code, event.output))
     state, verdict = chain.answered(state, _wish(state), effect, event)
     if verdict is None:
@@ -94,7 +92,7 @@ def _wrapped(body: str) -> str:
     return "\n".join(part for part in lines if not part.lower().startswith(trailers))
 
 
-def _made(state: RunState, event: CommitMade) -> RunState:
+def _made(state: RunState, event: events.CommitMade) -> RunState:
     if event.tree == state.gated:
         trying = structs.replace(state.trying, step="land", refusal="", output=None)  # the tips that moved still count
         return leave(state, PipelinePhase.Landing, commit=event.commit, trying=trying)

@@ -3,9 +3,7 @@
 from msgspec import structs
 
 from nightcrew.core import brief as b
-from nightcrew.core import chain, reading, rooms
-from nightcrew.core.effects import CollectWork, Effect, RunCommands
-from nightcrew.core.events import CommandsEnded, EffectAnswer, WorkCollected
+from nightcrew.core import chain, effects, events, reading, rooms
 from nightcrew.core.ids import AgentId, Label, Tree
 from nightcrew.core.roster import AgentRole, Answers
 from nightcrew.core.state import Lane, Phase, RunState, agent_of, iteration_base
@@ -20,11 +18,11 @@ WORDS = (
 )
 
 
-def _wants(state: RunState) -> tuple[Effect, ...]:
+def _wants(state: RunState) -> tuple[effects.Effect, ...]:
     return tuple(effect for label in LABELS for effect in _lane_wants(state, _lane(state, label)))
 
 
-def _lane_wants(state: RunState, at: Lane) -> tuple[Effect, ...]:
+def _lane_wants(state: RunState, at: Lane) -> tuple[effects.Effect, ...]:
     missing = rooms.author(state, at.label) if at.step != "done" else ()
     if missing or at.step == "done":
         return missing
@@ -50,15 +48,15 @@ def _arrived(state: RunState) -> RunState:
     return fails(state, "no candidate", "no implementer changed anything", NODE, seat)
 
 
-def _answered(state: RunState, effect: Effect, event: EffectAnswer) -> RunState:
+def _answered(state: RunState, effect: effects.Effect, event: events.EffectAnswer) -> RunState:
     label = next((la for la in LABELS if rooms.impl_seat(la) == effect.seat), None)
     if label is None:
         return state
     at = _lane(state, label)
     match event:
-        case WorkCollected() if isinstance(effect, CollectWork):
+        case events.WorkCollected() if isinstance(effect, effects.CollectWork):
             return _collected(state, at, event)
-        case CommandsEnded() if isinstance(effect, RunCommands):
+        case events.CommandsEnded() if isinstance(effect, effects.RunCommands):
             state = rooms.with_candidate(state, state.candidates[label], checks=event.results)
             return _keep(state, at, step="done")
     state, verdict = chain.answered(state, _wish(state, label), effect, event)
@@ -126,7 +124,7 @@ def _candidate(state: RunState, label: Label, agent: AgentId) -> Candidate | Non
     return state.candidates.get(label) or rooms.untouched(state, label, agent)
 
 
-def _collected(state: RunState, at: Lane, event: WorkCollected) -> RunState:
+def _collected(state: RunState, at: Lane, event: events.WorkCollected) -> RunState:
     candidate = _candidate(state, at.label, state.started.roles.chain(AgentRole.Developer)[0])
     if candidate is None:
         return state

@@ -3,9 +3,7 @@
 from msgspec import structs
 
 from nightcrew.core import brief as b
-from nightcrew.core import chain, fixer, rooms
-from nightcrew.core.effects import CollectWork, Effect, Land
-from nightcrew.core.events import EffectAnswer, Landed, LandingRefused, TimerFired, WorkCollected
+from nightcrew.core import chain, effects, events, fixer, rooms
 from nightcrew.core.ids import Commit, Tree
 from nightcrew.core.state import LandingTry, Phase, RunState, Validating, asking, branch_of, enter, keyed, timer
 from nightcrew.core.trouble import fail, fails, leave, missing
@@ -17,7 +15,7 @@ FIRST_WAIT_S = 30.0
 LONGEST_WAIT_S = 900.0
 
 
-def _wants(state: RunState) -> tuple[Effect, ...]:
+def _wants(state: RunState) -> tuple[effects.Effect, ...]:
     winner, at = state.chosen, state.trying
     if not state.commit and at.step == "land":
         return ()
@@ -31,7 +29,7 @@ def _wants(state: RunState) -> tuple[Effect, ...]:
     if at.step == "collect":
         return (rooms.collect(state, NODE, winner.label, f"landing fix {at.rounds}"),)
     mode = "branch" if at.as_branch else state.settings.land.mode
-    land = Land(
+    land = effects.Land(
         node=NODE, seat=winner.seat, mode=mode, slot=winner.slot, branch=branch_of(state, winner.label),
         commit=state.commit, tip=state.base,
     )  # fmt: skip
@@ -46,21 +44,21 @@ def _arrived(state: RunState) -> RunState:
     moves = state.settings.land.mode != "branch" and not state.trying.as_branch
     if not moves or not state.contested or CONTESTED in state.questions:
         return state
-    text = "A reviewer rejects this work without a finding that blocks. Land it all the same?"
+    text = "A reviewer rejects this work without a finding that blocks. effects.Land it all the same?"
     return asking(state, CONTESTED, text, holds=True, how="yes | no (no leaves the finished branch)")
 
 
-def _answered(state: RunState, effect: Effect, event: EffectAnswer) -> RunState:
+def _answered(state: RunState, effect: effects.Effect, event: events.EffectAnswer) -> RunState:
     at = state.trying
     match event:
-        case Landed(landing=landing):
+        case events.Landed(landing=landing):
             noted = structs.replace(landing, note=at.as_branch or landing.note)
             return leave(state, PipelinePhase.Finalizing, landing=noted)
-        case LandingRefused():
+        case events.LandingRefused():
             return _refused(state, event)
-        case TimerFired() if at.step == "wait":
+        case events.TimerFired() if at.step == "wait":
             return _back_to_gate(state)
-        case WorkCollected() if isinstance(effect, CollectWork):
+        case events.WorkCollected() if isinstance(effect, effects.CollectWork):
             state, changed = rooms.collected(state, event.change)
             detail = f"{at.refusal}; the fixer changed nothing"
             return _back_to_gate(state) if changed else _fails(state, "hook", detail, at.output)
@@ -101,7 +99,7 @@ def _wish(state: RunState) -> chain.Wish:
     return fixer.wish(state, NODE, ask, b.quoted(at.output, b.OUTPUT_LIMIT))
 
 
-def _refused(state: RunState, event: LandingRefused) -> RunState:
+def _refused(state: RunState, event: events.LandingRefused) -> RunState:
     at, limit = state.trying, state.settings.pipeline.land_rounds
     match event.why:
         case "moved":

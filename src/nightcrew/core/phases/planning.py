@@ -3,9 +3,7 @@
 from msgspec import structs
 
 from nightcrew.core import brief as b
-from nightcrew.core import chain, rooms
-from nightcrew.core.effects import Effect, RunCommands
-from nightcrew.core.events import CommandsEnded, EffectAnswer
+from nightcrew.core import chain, effects, events, rooms
 from nightcrew.core.ids import Label, SeatKey
 from nightcrew.core.roster import AgentRole, Answers
 from nightcrew.core.state import Marker, Phase, RunState, asking, enter, iteration_base, line, red_of
@@ -18,7 +16,7 @@ FIRST = Label("A")
 RED_BASE = "red-base"
 
 
-def _wants(state: RunState) -> tuple[Effect, ...]:
+def _wants(state: RunState) -> tuple[effects.Effect, ...]:
     missing = rooms.author(state, FIRST)
     if missing:
         return missing
@@ -33,8 +31,8 @@ def _arrived(state: RunState) -> RunState:
     return state if _wants(state) or _asks(state) else leave(state, PipelinePhase.Development)
 
 
-def _answered(state: RunState, effect: Effect, event: EffectAnswer) -> RunState:
-    if isinstance(effect, RunCommands) and isinstance(event, CommandsEnded):
+def _answered(state: RunState, effect: effects.Effect, event: events.EffectAnswer) -> RunState:
+    if isinstance(effect, effects.RunCommands) and isinstance(event, events.CommandsEnded):
         return _preflighted(structs.replace(state, preflight=event), event)
     state, verdict = chain.answered(state, _wish(state), effect, event)
     plan = verdict.outcome.answer if isinstance(verdict, chain.Good) else state.plan
@@ -72,7 +70,7 @@ def _decisive(state: RunState) -> tuple[str, ...]:
     return tuple(dict.fromkeys((*verify.gate, *verify.check)))
 
 
-def _preflighted(state: RunState, event: CommandsEnded) -> RunState:
+def _preflighted(state: RunState, event: events.CommandsEnded) -> RunState:
     hopeless = next((r for r in event.results if r.timed_out or r.code in {126, 127}), None)
     if hopeless:
         why = "did not end in time" if hopeless.timed_out else f"cannot run (exit status {hopeless.code})"

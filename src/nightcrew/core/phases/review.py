@@ -4,10 +4,8 @@ from typing import Literal
 
 from msgspec import Struct, structs
 
-from nightcrew.core import basing, chain, fixer, reading, rooms
+from nightcrew.core import basing, chain, effects, events, fixer, reading, rooms
 from nightcrew.core import brief as b
-from nightcrew.core.effects import CollectWork, Effect, RunCommands
-from nightcrew.core.events import BaseSynced, CommandsEnded, EffectAnswer, WorkCollected
 from nightcrew.core.ids import SeatKey
 from nightcrew.core.roster import AgentRole, Answers
 from nightcrew.core.state import Basing, Phase, Reviewing, RunState, red_of
@@ -25,7 +23,7 @@ SHAPE = (
 FIX_SHAPE = '{"addressed": ["R1-1-1"], "rejected": {"R1-1-2": "a reason that can be checked"}}'
 
 
-def _wants(state: RunState) -> tuple[Effect, ...]:
+def _wants(state: RunState) -> tuple[effects.Effect, ...]:
     winner, at = state.chosen, state.reviewing
     if at.step == "base":
         return basing.wants(state)
@@ -57,14 +55,14 @@ def _arrived(state: RunState) -> RunState:
     return _decide(state) if at.step == "decide" else state
 
 
-def _answered(state: RunState, effect: Effect, event: EffectAnswer) -> RunState:
+def _answered(state: RunState, effect: effects.Effect, event: events.EffectAnswer) -> RunState:
     at = state.reviewing
-    if at.step == "base" and (isinstance(event, BaseSynced) or effect.node == basing.NODE):
+    if at.step == "base" and (isinstance(event, events.BaseSynced) or effect.node == basing.NODE):
         return basing.answered(state, effect, event)
     match event:
-        case CommandsEnded() if isinstance(effect, RunCommands):
+        case events.CommandsEnded() if isinstance(effect, effects.RunCommands):
             return _at(state, e2e=event.results, step="decide")
-        case WorkCollected() if isinstance(effect, CollectWork):
+        case events.WorkCollected() if isinstance(effect, effects.CollectWork):
             return _fixed(state, event)
     if at.step not in {"ask", "fix"}:
         return state
@@ -208,7 +206,7 @@ def _told_finding(f: Finding) -> str:
     return f"- {f.id} [{f.severity}]{where}: {f.why}{check}"
 
 
-def _fixed(state: RunState, event: WorkCollected) -> RunState:
+def _fixed(state: RunState, event: events.WorkCollected) -> RunState:
     at = state.reviewing
     state, progressed = rooms.collected(state, event.change)
     stalled = 0 if progressed else at.stalled + 1

@@ -2,10 +2,8 @@
 
 from msgspec import structs
 
-from nightcrew.core import basing, chain, fixer, rooms
+from nightcrew.core import basing, chain, effects, events, fixer, rooms
 from nightcrew.core import brief as b
-from nightcrew.core.effects import CollectWork, Effect, RunCommands
-from nightcrew.core.events import BaseSynced, CommandsEnded, EffectAnswer, WorkCollected
 from nightcrew.core.state import Phase, RunState, Validating, red_of
 from nightcrew.core.trouble import fail, fails, leave
 from nightcrew.core.work import CommandResult, Failure, PipelinePhase, Purpose
@@ -14,7 +12,7 @@ NODE = "gate-fix"
 FORMAT = "pre_gate"
 
 
-def _wants(state: RunState) -> tuple[Effect, ...]:
+def _wants(state: RunState) -> tuple[effects.Effect, ...]:
     winner, at, verify = state.chosen, state.validating, state.settings.verify
     if at.step == "base":
         return basing.wants(state)
@@ -49,14 +47,14 @@ def _arrived(state: RunState) -> RunState:
     return state
 
 
-def _answered(state: RunState, effect: Effect, event: EffectAnswer) -> RunState:
+def _answered(state: RunState, effect: effects.Effect, event: events.EffectAnswer) -> RunState:
     at = state.validating
-    if at.step == "base" and (isinstance(event, BaseSynced) or effect.node == basing.NODE):
+    if at.step == "base" and (isinstance(event, events.BaseSynced) or effect.node == basing.NODE):
         return basing.answered(state, effect, event)
     match event:
-        case CommandsEnded() if isinstance(effect, RunCommands):
+        case events.CommandsEnded() if isinstance(effect, effects.RunCommands):
             return _ran(state, effect.purpose, event)
-        case WorkCollected() if isinstance(effect, CollectWork):
+        case events.WorkCollected() if isinstance(effect, effects.CollectWork):
             state, changed = rooms.collected(state, event.change)
             if at.step == "format":
                 return _at(state, step="gate")
@@ -86,7 +84,7 @@ def _wish(state: RunState) -> chain.Wish:
     return fixer.wish(state, NODE, *red, "Make these commands pass by mending the work, not the checks.")
 
 
-def _ran(state: RunState, purpose: Purpose, event: CommandsEnded) -> RunState:
+def _ran(state: RunState, purpose: Purpose, event: events.CommandsEnded) -> RunState:
     if purpose is Purpose.PreGate:
         return _at(state, step="format")
     if purpose not in {Purpose.E2e, Purpose.Gate}:
