@@ -107,9 +107,6 @@ def _repo_or_none(cwd: Path, env: Mapping[str, str]) -> Repo | None:
         return None
 
 
-# ── looking ─────────────────────────────────────────────────────────────────────────────────────────────────────────
-
-
 def doctor(cwd: Path, env: Mapping[str, str]) -> tuple[list[Check], tuple[Row, ...]]:
     """What a run here would stand on, checked without starting anything of the repository's; and every setting with its origin."""
     checks, repo = _machine(home_of(env)), None

@@ -80,9 +80,6 @@ def _tidy(ctx: Ctx, ws: Workspace) -> None:
         workspace.reset(ctx.tools.pool, ws, head_of(ws)[0])
 
 
-# ── what is known to be green ─────────────────────────────────────────────────────────────────────────────────────
-
-
 def _stamp(effect: RunCommands, ctx: Ctx) -> str:
     """All that a green answer depends on: the tree, the lines, the environment, the programs they begin with (rulings 19)."""
     env = ctx.tools.operator_env

@@ -88,8 +88,6 @@ class Driver:
         """Leave a word for this run, as any other process would."""
         self._tools.journal.say(self._run, self._tools.clock.now(), word)
 
-    # ── facts ─────────────────────────────────────────────────────────────────────────────────────────────────────
-
     def _append(self, event: Event, *, takes: tuple[int, ...] = ()) -> None:
         """Write one fact and fold it; nobody is told before it is on disk."""
         at, seq = self._tools.clock.now(), self.state.seq
@@ -116,8 +114,6 @@ class Driver:
             self._append(fact)
         for key in [key for key, flight in self._flights.items() if flight.task.done() and key not in self.state.open]:
             del self._flights[key]
-
-    # ── what should be in flight ──────────────────────────────────────────────────────────────────────────────────
 
     def _reconcile(self) -> None:
         """Write the decisions that are due, start what is wanted, cancel what is not (law 3)."""
@@ -166,8 +162,6 @@ class Driver:
         except Unusable as broken:
             return broken
         return HandlerCrashed(key=effect.key, reason=line(f"{type(error).__name__}: {error}"), traceback=kept)
-
-    # ── when to stop ──────────────────────────────────────────────────────────────────────────────────────────────
 
     def _rests(self, *, wait: bool) -> bool:
         """Whether there is nothing to do here until somebody says a word."""

@@ -58,9 +58,6 @@ def _rescued(slot: str, ctx: Ctx) -> str:
     return saved.ref if saved else ""
 
 
-# ── before it runs ────────────────────────────────────────────────────────────────────────────────────────────────
-
-
 async def _admit(effect: StartTurn, ctx: Ctx, agent: Agent) -> ev.EffectAnswer | None:
     """Wait for a machine slot; or why the agent cannot be asked: it cools down, its program is gone. Raises WorkspaceLost."""
     await off(ctx.verified, effect.slot)
@@ -147,18 +144,14 @@ def composed(brief: Brief, blobs: Blobs) -> bytes:
 def _part(part: Part, blobs: Blobs) -> bytes:
     text = part.text.encode() if part.blob is None else blobs.get(part.blob)
     if part.limit and len(text) > part.limit:
-        text = b"[%d bytes left out]\n%b" % (len(text) - part.limit, text[-part.limit :].lstrip(_CONTINUATIONS))
+        end = text[-part.limit :].lstrip(bytes(range(0x80, 0xC0)))  # no half a character
+        text = b"[%d bytes left out]\n%b" % (len(text) - part.limit, end)
     if not part.quoted:
         return text.rstrip()
     fence = FENCE.encode()
     while fence in text:
         fence += b"~"
     return fence + b"\n" + text.rstrip(b"\n") + b"\n" + fence
-
-
-_CONTINUATIONS = bytes(range(0x80, 0xC0))
-
-# ── when it has ended ─────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def _over(effect: StartTurn, ctx: Ctx, agent: Agent, turn: Turn, end: Exit | Lost) -> ev.TurnEnded | ev.TurnLost:
