@@ -1,28 +1,45 @@
-"""Put the layers together: defaults under the machine's file under the repository's under the command line; check what only the whole can tell."""
+"""The layers put together: defaults under the machine's file under the repository's under the command line; and what only the whole can tell."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from msgspec import Struct
-from msgspec.structs import replace
+from msgspec import Struct, structs
 
-from nightcrew.config import roles, trust
-from nightcrew.config.layers import Kinds, Layer, read_file, read_overrides
-from nightcrew.config.mistakes import ConfigError, Mistake, Origin
+from nightcrew.config import trust
+from nightcrew.config.layers import ConfigError, Kinds, Layer, Mistake, Origin, Typed, read_file, read_overrides
+from nightcrew.config.table import near
+from nightcrew.core.ids import AgentId
 from nightcrew.core.limits import Limits
-from nightcrew.core.roster import Agent, AgentRole, Roles
-from nightcrew.core.settings import Ladder, Land, Pipeline, Settings, Shelter, Verify
+from nightcrew.core.roster import Agent, AgentRole, Answers, Roles
+from nightcrew.core.settings import Settings
 
 REPOSITORY_FILE = "nightcrew.toml"
 MAX_TURNS = 4  # at once, over all runs of a machine (rulings 36)
 _WITHOUT_FILES = ("off", "unshare")  # sandbox modes that shelter no file system
 
+Roster = tuple[Agent, ...]
+Named = Mapping[AgentRole, tuple[str, ...]]  # the chains that `[roles]` names
+Where = Callable[..., Origin]  # the place of a dotted key, and of an item in it: `where("roles.fixer", 1)`
+
+TABLES = {"ladder": "recovery", "shelter": "sandbox"}  # settings whose table has another name
+
+NEEDS = dict.fromkeys(AgentRole, Answers.Text)  # what a role asks of an agent
+NEEDS |= dict.fromkeys((AgentRole.Developer, AgentRole.Fixer), Answers.Edit)
+NEEDS |= dict.fromkeys((AgentRole.Judge, AgentRole.Reviewer), Answers.Structured)
+
+NOBODY = {  # what is said of a role that nobody can take
+    AgentRole.Developer: "no agent can edit files: there is nobody to implement a task",
+    AgentRole.Planner: "no developer answers in text: planning is off (roles.planner names somebody)",
+    AgentRole.Reviewer: "no developer answers in a given form: nobody reviews (roles.reviewer names somebody)",
+    AgentRole.Committer: "no developer answers in text: the commit message is the task's title (roles.committer names somebody)",
+}
+
 
 class Config(Struct, frozen=True, kw_only=True):
     """What the files and the command line say together."""
 
-    roster: tuple[Agent, ...]
+    roster: Roster
     roles: Roles
     settings: Settings
     limits: Limits
@@ -32,9 +49,7 @@ class Config(Struct, frozen=True, kw_only=True):
     warnings: tuple[Mistake, ...]
     digest: str  # names what of the repository's file would be executed; empty when nothing (rulings 35)
     executes: tuple[str, ...]  # those parts, one line each, for the person who is asked to trust them
-    open_rights: (
-        bool  # the machine's file or the command line lets full rights go without a file-system sandbox (rulings 34)
-    )
+    open_rights: bool  # the machine's file or the command line lets full rights go without a file-system sandbox
 
 
 def config_home(env: Mapping[str, str]) -> Path:
@@ -49,17 +64,9 @@ def machine_file(home: Path) -> Path:
 
 
 def load(
-    repo_top: Path | None,
-    *,
-    config_home: Path,
-    kinds: Kinds,
-    overrides: Mapping[str, str] | None = None,
-    found: tuple[Agent, ...] = (),
+    repo_top: Path | None, *, config_home: Path, kinds: Kinds, overrides: Typed | None = None, found: Roster = ()
 ) -> Config:
-    """Read all layers. `repo_top`: the checkout's top, None for a bare repository. `found`: the roster when no file names agents.
-
-    Raises ConfigError with every mistake of every layer. `overrides` are dotted keys with values as typed.
-    """
+    """Read all layers. Raises ConfigError with every mistake of every one. `found`: the roster when no file names agents."""
     path = machine_file(config_home)
     machine = read_file(path, str(path), kinds)
     theirs = read_file(repo_top / REPOSITORY_FILE, REPOSITORY_FILE, kinds) if repo_top else Layer(REPOSITORY_FILE)
@@ -71,9 +78,9 @@ def load(
     def where(key: str, *item: int) -> Origin:
         return owner[key].at((*key.split("."), *item))
 
-    roster: tuple[Agent, ...] = values.get("agents", tuple(replace(a, account=a.account or a.kind) for a in found))
+    roster: Roster = values.get("agents", tuple(structs.replace(a, account=a.account or a.kind) for a in found))
     named = {role: values[f"roles.{role}"] for role in AgentRole if f"roles.{role}" in values}
-    chains = roles.resolve(named, roster)
+    chains = _resolved(named, roster)
     limits = _filled(Limits, "limits", values)
     unpriced = _unpriced(roster, chains, kinds)
     mistakes = [mistake for layer in layers for mistake in layer.mistakes] + list(_too_far(machine, theirs))
@@ -81,7 +88,7 @@ def load(
     if unpriced and limits.usd.mine and limits.usd.value is not None and not bound:  # rulings 30
         told = f"limits.usd cannot bind: {unpriced} reports no money and has no price"
         mistakes.append(Mistake(*where("limits.usd"), told, "set limits.turns too, or the agent's price of a turn"))
-    refused, warnings = roles.look(named, roster, where)
+    refused, warnings = _named_wrongly(named, roster, where)
     if all(layer.roster for layer in layers):  # else an agent may be missing only because its file cannot be read
         mistakes += refused
     if mistakes:
@@ -110,14 +117,9 @@ def _filled(kind: Any, table: str, values: Mapping[str, Any]) -> Any:
 
 
 def _settings(values: Mapping[str, Any]) -> Settings:
-    return Settings(
-        pipeline=_filled(Pipeline, "pipeline", values),
-        verify=_filled(Verify, "verify", values),
-        land=_filled(Land, "land", values),
-        ladder=_filled(Ladder, "recovery", values),
-        shelter=_filled(Shelter, "sandbox", values),
-        notify=values.get("notify.command", ()),
-    )
+    parts = {one.name: one.type for one in structs.fields(Settings) if one.name != "notify"}
+    told = {name: _filled(kind, TABLES.get(name, name), values) for name, kind in parts.items()}
+    return Settings(**told, notify=values.get("notify.command", ()))
 
 
 def _too_far(machine: Layer, theirs: Layer) -> Iterator[Mistake]:
@@ -130,7 +132,7 @@ def _too_far(machine: Layer, theirs: Layer) -> Iterator[Mistake]:
             yield Mistake(*theirs.at((*key.split("."),)), told, f"only {machine.file} or the command line can")
 
 
-def _unpriced(roster: tuple[Agent, ...], chains: Roles, kinds: Kinds) -> str:
+def _unpriced(roster: Roster, chains: Roles, kinds: Kinds) -> str:
     """Agents that some role may ask and whose turns have neither a figure nor a price."""
     asked = {name for chain in chains.chains.values() for name in chain}
     free = [agent for agent in roster if agent.kind in kinds and not kinds[agent.kind].money and agent.price is None]
@@ -140,6 +142,41 @@ def _unpriced(roster: tuple[Agent, ...], chains: Roles, kinds: Kinds) -> str:
 def _notes(values: Mapping[str, Any], chains: Roles, limits: Limits, unpriced: str) -> Iterator[str]:
     wanted = {AgentRole.Planner: values.get("pipeline.plan"), AgentRole.Reviewer: values.get("pipeline.reviewers")}
     off = {role for role, told in wanted.items() if told is not None and not told}
-    yield from (told for role, told in roles.NOBODY.items() if not chains.chain(role) and role not in off)
+    yield from (told for role, told in NOBODY.items() if not chains.chain(role) and role not in off)
     if unpriced and not limits.usd.mine:
         yield f"{unpriced} reports no money and has no price: limits.turns binds, not limits.usd"
+
+
+def _resolved(named: Named, roster: Roster) -> Roles:
+    """Every role that somebody can take: named ones as they are, the rest from their default, cut to who can answer (rulings 26, 46)."""
+
+    def of(role: AgentRole, default: tuple[str, ...]) -> tuple[AgentId, ...]:
+        able = {agent.id for agent in roster if agent.can(NEEDS[role])}
+        return tuple(dict.fromkeys(map(AgentId, named.get(role) or (name for name in default if name in able))))
+
+    developer = of(AgentRole.Developer, tuple(agent.id for agent in roster))
+    defaults = dict.fromkeys((AgentRole.Judge, AgentRole.Reviewer), (*developer[1:], *developer[:1]))
+    defaults |= {AgentRole.Advisor: (), AgentRole.Synthesizer: of(AgentRole.Planner, developer)}
+    chains = {role: of(role, defaults.get(role, developer)) for role in AgentRole}
+    return Roles({role: chain for role, chain in chains.items() if chain}, fixer_set=AgentRole.Fixer in named)
+
+
+def _named_wrongly(named: Named, roster: Roster, where: Where) -> tuple[list[Mistake], list[Mistake]]:
+    """What cannot be asked as it is named, and what is odd: a chain asks each agent once, its first place counts."""
+    known: dict[str, Agent] = {agent.id: agent for agent in roster}
+    mistakes, warnings = [], []
+    for role, ids in named.items():
+        key = f"roles.{role}"
+        if not ids:
+            mistakes.append(Mistake(*where(key), f"{key}: the chain is empty", "name an agent, or leave the role out"))
+        for n, name in enumerate(ids):
+            place = where(key, n)
+            if name not in known:
+                hint = near(name, known) or f"agents are {', '.join(known) or 'not there at all'}"
+                mistakes.append(Mistake(*place, f'{key}: unknown agent "{name}"', hint))
+            elif not known[name].can(NEEDS[role]):
+                told = f'{key}: "{name}" cannot answer with {NEEDS[role]}, which this role needs'
+                mistakes.append(Mistake(*place, told, f"it answers with {', '.join(known[name].answers)}"))
+            elif name in ids[:n]:
+                warnings.append(Mistake(*place, f'{key}: "{name}" is named twice', "its first place counts"))
+    return mistakes, warnings

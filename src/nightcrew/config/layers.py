@@ -2,29 +2,61 @@
 
 import re
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from nightcrew.config.mistakes import Mistake, Origin
 from nightcrew.config.table import TABLES, Said, Spot, file_shape, read
 from nightcrew.core.roster import Agent, Answers
 from nightcrew.errors import UserError
 
 
-class KindInfo(NamedTuple):
-    """What the settings must know of a kind of agent."""
+class Origin(NamedTuple):
+    """Where a setting was written. `line` counts from 1; 0 means the whole file or the command line."""
 
-    answers: tuple[
-        Answers, ...
-    ]  # what its adapter can give; an entry may name fewer, or any where it brings the program
-    argv: bool = False  # an entry brings the program (`command`)
-    model: bool = True  # an entry may name a model
-    money: bool = False  # the program reports what a turn cost
+    file: str
+    line: int = 0
+
+    def __str__(self) -> str:
+        """`file:line`, or the file alone."""
+        return f"{self.file}:{self.line}" if self.line else self.file
+
+
+class Mistake(NamedTuple):
+    """One thing to mend; also the shape of a warning."""
+
+    file: str
+    line: int
+    text: str
+    hint: str = ""
+
+    def __str__(self) -> str:
+        """One line: where, what, what to do."""
+        told = f"{Origin(self.file, self.line)}: {UserError(self.text, self.hint)}"
+        return "".join(letter if letter.isprintable() else "?" for letter in told)
+
+
+class ConfigError(UserError):
+    """All mistakes of all files at once, in the order of files and lines; `message` holds one line for each."""
+
+    def __init__(self, mistakes: Iterable[Mistake]) -> None:
+        """Keep the list, so that a face may count or serialise it."""
+        self.mistakes = tuple(mistakes)
+        super().__init__("\n".join(map(str, self.mistakes)))
+
+
+class KindInfo(NamedTuple):
+    """A kind of agent: what it can answer; whether an entry brings the program (`argv`), may name a model; whether it reports money."""
+
+    answers: tuple[Answers, ...]
+    argv: bool = False
+    model: bool = True
+    money: bool = False
 
 
 Kinds = Mapping[str, KindInfo]
+Typed = Mapping[str, str]  # dotted keys and what was typed for them
 
 
 class Layer(NamedTuple):
@@ -56,7 +88,7 @@ def read_file(path: Path, file: str, kinds: Kinds) -> Layer:
     return _layer(file, data, key_lines(text), kinds)
 
 
-def read_overrides(overrides: Mapping[str, str], kinds: Kinds) -> Layer:
+def read_overrides(overrides: Typed, kinds: Kinds) -> Layer:
     """The command line's words, `{"limits.usd": "20"}`: as TOML if that makes a right value, else as they were typed."""
     made = Layer("command line")
     for key, typed in overrides.items():
@@ -120,31 +152,22 @@ def _agent(entry: dict[str, Any], info: KindInfo | None) -> Agent:
 
 
 def key_lines(text: str) -> dict[Spot, int]:
-    """The line, counted from 1, of every table, key and list item of a text that `tomllib` accepts.
-
-    A row that can be read together with those before it ends a statement, or an item of a list that is still open:
-    what is new then began after the last such row.
-    """
+    """The line, counted from 1, of every table, key and list item of a text that `tomllib` accepts."""
+    # A row that can be read together with those before it ends a statement, or an item of a list that is still open:
+    # what is new then began after the last such row. Of earlier tables the headers are enough.
     found: dict[Spot, int] = {}
-    table: Spot = ()
-    headers, statement, begin = "", "", 1
+    headers, body, begin, closed = "", "", 1, True
     for number, row in enumerate(text.replace("\r\n", "\n").split("\n"), 1):
-        if not statement and row.lstrip().startswith("["):
-            headers += row + "\n"
-            table = next(spot[:-1] for spot in _spots(tomllib.loads(headers + r'"\u0000" = 0')) if spot[-1] == "\0")
-            new = [table[: end + 1] for end in range(len(table))]
+        if closed and row.lstrip().startswith("["):
+            headers, body = f"{headers}{row}\n", ""
         else:
-            statement += row + "\n"
-            for end in ("", "]"):
-                with suppress(tomllib.TOMLDecodeError):
-                    new = [(*table, *spot) for spot in _spots(tomllib.loads(statement + end))]
-                    break
-            else:
-                continue
-            statement = statement if end else ""
-        for spot in new:
-            found.setdefault(spot, begin)
-        begin = number + 1
+            body += f"{row}\n"
+        closed = False
+        for end in ("", "]"):
+            with suppress(tomllib.TOMLDecodeError):
+                found = dict.fromkeys(_spots(tomllib.loads(headers + body + end)), begin) | found
+                begin, closed = number + 1, not end
+                break
     return found
 
 

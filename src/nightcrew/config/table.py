@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from typing import Any, NamedTuple
 
-from nightcrew.config.mistakes import near
 from nightcrew.core.limits import Limit
 from nightcrew.core.roster import AgentRole, Answers, SecretRef
 from nightcrew.errors import UserError
@@ -15,6 +14,10 @@ Reader = Callable[[Any], Any]
 """From a TOML value to the core's, never None; raises UserError."""
 Spot = tuple[str | int, ...]  # the way to a key or an item of a list: `("agents", 0, "env")`
 Said = list[tuple[Spot, UserError]]
+
+
+LATER = ("judges", "advise", "max_parallel", "approve", "review", "pr", "codex", "opencode", "gemini", "qwen", "acp")
+"""Keys, words and kinds of agent that the project plans and this version refuses (rulings 42)."""
 
 
 class Many(NamedTuple):
@@ -59,6 +62,16 @@ def shown(value: Any) -> str:
     if value and isinstance(value, dict | list):
         return "a table" if isinstance(value, dict) else "a list"
     return json.dumps(value, ensure_ascii=False, default=str)[:40]
+
+
+def near(word: Any, words: Iterable[str]) -> str:
+    """What to say beside a word that is none of `words`: that it comes later, or which one is near; else nothing."""
+    from difflib import get_close_matches  # noqa: PLC0415 - only a mistake pays for it
+
+    if word in LATER:
+        return "it comes in a later version"
+    found = get_close_matches(word, list(words), n=1) if isinstance(word, str) else []
+    return f'did you mean "{found[0]}"?' if found else ""
 
 
 def rule(wanted: str, right: Callable[[Any], bool], words: Iterable[str] = ()) -> Reader:

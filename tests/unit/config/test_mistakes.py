@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nightcrew.config import ConfigError, KindInfo, load, machine_file
-from nightcrew.config.mistakes import Mistake
+from nightcrew.config.layers import Mistake
 from nightcrew.config.table import AGENT as ENTRY
 from nightcrew.config.table import Said, file_shape, read
 from nightcrew.core.roster import Answers
