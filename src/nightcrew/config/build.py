@@ -6,9 +6,9 @@ from typing import Any
 
 from msgspec import Struct, structs
 
-from nightcrew.config import trust
 from nightcrew.config.layers import ConfigError, Kinds, Layer, Mistake, Origin, Typed, read_file, read_overrides
 from nightcrew.config.table import near
+from nightcrew.config.trust import executed
 from nightcrew.core.ids import AgentId
 from nightcrew.core.limits import Limits
 from nightcrew.core.roster import Agent, AgentRole, Answers, Roles
@@ -94,7 +94,7 @@ def load(
     if mistakes:
         order = [layer.file for layer in layers]
         raise ConfigError(sorted(mistakes, key=lambda mistake: (order.index(mistake.file), mistake.line)))
-    parts = trust.executable(theirs.values)
+    digest, executes = executed(theirs.values)
     return Config(
         roster=roster,
         roles=chains,
@@ -104,8 +104,8 @@ def load(
         origins={key: where(key) for key in values},
         notes=tuple(_notes(values, chains, limits, unpriced)),
         warnings=tuple(warnings),
-        digest=trust.digest(parts),
-        executes=trust.told(parts),
+        digest=digest,
+        executes=executes,
         open_rights={**machine.values, **typed.values}.get("sandbox.mode") in _WITHOUT_FILES,
     )
 

@@ -74,9 +74,8 @@ def near(word: Any, words: Iterable[str]) -> str:
     return f'did you mean "{found[0]}"?' if found else ""
 
 
-def rule(wanted: str, right: Callable[[Any], bool], words: Iterable[str] = ()) -> Reader:
-    """A value as it is if it is `right`; else it is not `wanted`, but perhaps near one of `words`."""
-
+def _rule(wanted: str, right: Callable[[Any], bool], words: Iterable[str] = ()) -> Reader:
+    # A value as it is if it is `right`; else it is not `wanted`, but perhaps near one of `words`.
     def checked(value: Any) -> Any:
         if not right(value):
             raise UserError(f"{shown(value)} is not {wanted}", near(value, words))
@@ -85,51 +84,47 @@ def rule(wanted: str, right: Callable[[Any], bool], words: Iterable[str] = ()) -
     return checked
 
 
-def whole(least: int, most: int = 2**53, wanted: str = "") -> Reader:
-    """A whole number within these bounds."""
+def _whole(least: int, most: int = 2**53, wanted: str = "") -> Reader:
     fits = range(least, most + 1)
-    return rule(wanted or f"a whole number from {least} on", lambda value: type(value) is int and value in fits)
+    return _rule(wanted or f"a whole number from {least} on", lambda value: type(value) is int and value in fits)
 
 
-def word(wanted: str, pattern: str) -> Reader:
-    """A text that matches `pattern` from end to end."""
+def _word(wanted: str, pattern: str) -> Reader:
     fits = re.compile(pattern, re.DOTALL).fullmatch
-    return rule(wanted, lambda value: isinstance(value, str) and "\0" not in value and fits(value) is not None)
+    return _rule(wanted, lambda value: isinstance(value, str) and "\0" not in value and fits(value) is not None)
 
 
-def choice(*words: str) -> Reader:
-    """One of `words`."""
-    return rule(f"one of {', '.join(words)}", lambda value: value in words, words)
+def _choice(*words: str) -> Reader:
+    return _rule(f"one of {', '.join(words)}", lambda value: value in words, words)
 
 
-def number(wanted: str, least: float) -> Reader:
-    """A number from `least` on."""
-    return rule(wanted, lambda value: type(value) in {int, float} and least <= value < 1e300)
+def _number(wanted: str, least: float) -> Reader:
+    return _rule(wanted, lambda value: type(value) in {int, float} and least <= value < 1e300)
 
 
-flag = rule("true or false", lambda value: isinstance(value, bool))
-line = word("a line of text", r"\S([^\n]*\S)?")
-command = word("a command", r".*\S.*")
-variable = word("the name of a variable", r"[A-Za-z_][A-Za-z0-9_]*")
+flag = _rule("true or false", lambda value: isinstance(value, bool))
+line = _word("a line of text", r"\S([^\n]*\S)?")
+command = _word("a command", r".*\S.*")
+variable = _word("the name of a variable", r"[A-Za-z_][A-Za-z0-9_]*")
 _SPAN = re.compile("".join(rf"(?:(\d+(?:\.\d+)?){unit})?" for unit in "dhms"))
-_SECONDS = number('a span of time above zero, such as "90s", "30m", "8h" or a number of seconds', 1e-3)
+_SECONDS = _number('a span of time above zero, such as "90s", "30m", "8h" or a number of seconds', 1e-3)
 
 
-def span(value: Any) -> float:
-    """Seconds above zero, from a number or from a text such as `90s`, `30m`, `1h30m`, `2d`."""
+def _span(value: Any) -> float:
+    # Seconds from a number or from a text such as `90s`, `1h30m`, `2d`.
     parts = _SPAN.fullmatch(value) if isinstance(value, str) else None
     sizes = zip(parts.groups("0"), (86400, 3600, 60, 1), strict=True) if parts else ()
     seconds = sum(float(amount) * size for amount, size in sizes)
     return float(_SECONDS(seconds or value))
 
 
-def valve(reader: Reader) -> Reader:
-    """The operator's own limit: what `reader` reads, or `"none"` for no bound (rulings 30)."""
+def _valve(reader: Reader) -> Reader:
+    # The operator's own limit, or `"none"` for no bound (rulings 30).
     return lambda value: Limit(None if value == "none" else reader(value), mine=True)
 
 
-def environment(value: Any) -> dict[str, str | SecretRef]:
-    """An agent's variables: values, or where they are to be looked up. None is ever shown, however wrong it is (law 14)."""
+def _environment(value: Any) -> dict[str, str | SecretRef]:
+    # No value is ever shown, however wrong it is (law 14).
     if not isinstance(value, dict):
         raise UserError("not a table of variables", 'env = { NAME = "value" }')
     return {variable(name): _secret(name, one) for name, one in value.items()}
@@ -147,53 +142,53 @@ def _secret(name: str, value: Any) -> str | SecretRef:
     raise UserError(f"{name} has no usable value", 'a text, { env = "NAME" } or { command = "pass show x" }')
 
 
-_PROGRAM = Many(word("a text", ".*"), 'a program with its arguments, such as ["program", "--flag"]')
-_INSIDE = word("a path below the repository's top", r"(?!/|~|(.*/)?\.\.(/|$)).+")
-_OUTSIDE = word("a path that begins with / or ~/", r"~?/.*")
-_ID = word("an id: letters, digits and . _ @ + -, at most 64", r"[A-Za-z0-9][A-Za-z0-9._@+-]{0,63}")
+_PROGRAM = Many(_word("a text", ".*"), 'a program with its arguments, such as ["program", "--flag"]')
+_INSIDE = _word("a path below the repository's top", r"(?!/|~|(.*/)?\.\.(/|$)).+")
+_OUTSIDE = _word("a path that begins with / or ~/", r"~?/.*")
+_ID = _word("an id: letters, digits and . _ @ + -, at most 64", r"[A-Za-z0-9][A-Za-z0-9._@+-]{0,63}")
 _ROUNDS = ("review_rounds", "gate_fix_rounds", "land_rounds", "conflict_rounds", "continuations")
 
 # A key bears the name of the core's field that it fills, less its `_s`.
 TABLES: dict[str, dict[str, Reader | Many]] = {
     "pipeline": {
         "plan": flag,
-        "implementers": whole(1, 1, "1: implementers that compete are not in this version"),
-        "reviewers": whole(0, 1, "0 or 1: a panel of reviewers is not in this version"),
-        **dict.fromkeys(_ROUNDS, whole(0)),
-        "iterations": whole(1),
+        "implementers": _whole(1, 1, "1: implementers that compete are not in this version"),
+        "reviewers": _whole(0, 1, "0 or 1: a panel of reviewers is not in this version"),
+        **dict.fromkeys(_ROUNDS, _whole(0)),
+        "iterations": _whole(1),
     },
     "verify": {
         **dict.fromkeys(("setup", "check", "e2e", "pre_gate", "gate"), Many(command)),
-        "timeout": span,
-        "base": choice("any", "green"),
+        "timeout": _span,
+        "base": _choice("any", "green"),
         **dict.fromkeys(("copy", "keep"), Many(_INSIDE)),
         "writable": Many(_OUTSIDE),
         "env": Many(variable),
     },
-    "land": {"mode": choice("branch", "local", "push"), "target": line, "remote": line},
+    "land": {"mode": _choice("branch", "local", "push"), "target": line, "remote": line},
     "limits": {
-        "usd": valve(number("a number above 0", 1e-6)),
-        **dict.fromkeys(("tokens", "turns"), valve(whole(1))),
-        "wall": valve(span),
-        **dict.fromkeys(("turn", "first_output", "idle"), span),
+        "usd": _valve(_number("a number above 0", 1e-6)),
+        **dict.fromkeys(("tokens", "turns"), _valve(_whole(1))),
+        "wall": _valve(_span),
+        **dict.fromkeys(("turn", "first_output", "idle"), _span),
     },
-    "recovery": {"dev_fix": flag, "ceiling": whole(0), "pause": span, "pause_max": span, "max_sleep": span},
-    "sandbox": {"mode": choice("auto", "bwrap", "unshare", "off"), "network": flag},
+    "recovery": {"dev_fix": flag, "ceiling": _whole(0), "pause": _span, "pause_max": _span, "max_sleep": _span},
+    "sandbox": {"mode": _choice("auto", "bwrap", "unshare", "off"), "network": flag},
     "notify": {"command": _PROGRAM},
-    "machine": {"max_turns": whole(1)},
+    "machine": {"max_turns": _whole(1)},
 }
 
 AGENT: dict[str, Shape] = {
     **dict.fromkeys(("kind", "model", "account"), line),
     "id": _ID,
     "command": _PROGRAM,
-    "env": environment,
-    "answers": Many(choice(*Answers), f"a list of some of {', '.join(Answers)}"),
-    "price": number("a number from 0 on", 0),
+    "env": _environment,
+    "answers": Many(_choice(*Answers), f"a list of some of {', '.join(Answers)}"),
+    "price": _number("a number from 0 on", 0),
 }
 
 
 def file_shape(kinds: Iterable[str]) -> dict[str, Shape]:
     """The shape of a settings file where these are the kinds of agent."""
-    agents = Many(AGENT | {"kind": choice(*kinds)}, "a list of agents, each under [[agents]]")
+    agents = Many(AGENT | {"kind": _choice(*kinds)}, "a list of agents, each under [[agents]]")
     return {"agents": agents, "roles": dict.fromkeys(AgentRole, Many(_ID)), **TABLES}

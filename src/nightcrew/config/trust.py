@@ -15,25 +15,16 @@ EXECUTABLE = ("agents", *(f"verify.{key}" for key in _VERIFY), "notify.command")
 """What runs, what it is handed from the environment, and what it may write outside the repository."""
 
 
-def executable(values: Mapping[str, Any]) -> dict[str, Any]:
-    """The parts of one file's values that need trust."""
-    return {key: values[key] for key in EXECUTABLE if values.get(key)}
-
-
-def digest(parts: Mapping[str, Any]) -> str:
-    """Names exactly these parts; empty when there is nothing to trust."""
-    return sha256(json.encode(dict(parts), order="sorted")).hexdigest() if parts else ""
-
-
-def told(parts: Mapping[str, Any]) -> tuple[str, ...]:
-    """The parts as lines for a person: what would run, never a value of an agent's environment."""
+def executed(values: Mapping[str, Any]) -> tuple[str, tuple[str, ...]]:
+    """What of a file's values needs trust: a digest (empty: nothing does), and a line for each thing that would run, never an agent's values."""
+    parts = {key: values[key] for key in EXECUTABLE if values.get(key)}
     lines = []
     for agent in parts.get("agents", ()):
         refs = [ref.command for ref in agent.env.values() if isinstance(ref, SecretRef) and ref.command]
         lines += [f"agent {agent.id}: {one}" for one in (join(agent.command) or agent.kind, *refs)]
     lines += [f"{key}: {one}" for key, value in parts.items() if key.startswith("verify.") for one in value]
     lines += [f"notify.command: {join(parts['notify.command'])}"] if "notify.command" in parts else []
-    return tuple(lines)
+    return sha256(json.encode(parts, order="sorted")).hexdigest() if parts else "", tuple(lines)
 
 
 def trusted(home: Path, repo_id: str, digest: str) -> bool:
