@@ -176,7 +176,6 @@ def test_a_stop_in_the_middle_is_no_answer(crew: Callable[..., Crew]) -> None:
     with real.start(turn) as process:
         while not real.server.requests:
             time.sleep(0.02)
-        assert claude.command(turn).stop_signals[0][0] == "TERM"
         process.terminate()
         out, err = process.communicate()
     assert claude.judge(turn, ended(process), out, err, time.time(), "").kind is Class.Crashed
@@ -187,5 +186,5 @@ def test_a_stop_in_the_middle_is_no_answer(crew: Callable[..., Crew]) -> None:
 def test_it_tells_its_version(claude_program: Path, tmp_path: Path) -> None:
     """The version that was installed is the version it tells."""
     env = {"PATH": os.environ["PATH"], "HOME": str(tmp_path)}
-    told = subprocess.run(claude.version_argv(str(claude_program)), env=env, capture_output=True, text=True, check=True)
+    told = subprocess.run((claude_program, "--version"), env=env, capture_output=True, text=True, check=True)
     assert told.stdout.split()[0] == "2.1.332"

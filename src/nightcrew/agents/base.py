@@ -31,21 +31,17 @@ class Turn(Struct, frozen=True, kw_only=True):
     node: str = ""
     seat: str = ""
     label: str = ""
-    n: int = 1
 
 
 class Launch(Struct, frozen=True):
-    """How the turn's process is started.
+    """How the turn's process is started; the prompt comes on its standard input.
 
-    `env` is what the adapter adds to the environment; `stop_signals` are sent in order, each followed by its grace in
-    seconds. A path may begin with `~`, the HOME the turn runs with: `login_paths` stay visible and writable in a
-    sandbox, `session_paths` hold transcripts, which no other seat may read.
+    `env` is what the adapter adds to the environment. A path may begin with `~`, the HOME the turn runs with: `login_paths`
+    stay visible and writable in a sandbox, `session_paths` hold transcripts, which no other seat may read.
     """
 
     argv: tuple[str, ...]
-    stdin: Path
     env: dict[str, str] = {}
-    stop_signals: tuple[tuple[str, float], ...] = (("TERM", 5.0),)
     login_paths: tuple[str, ...] = ()
     session_paths: tuple[str, ...] = ()
 
@@ -64,32 +60,20 @@ class Judged(NamedTuple):
     usd: float | None = None
 
 
-class Exit(Protocol):
-    """How the process ended, as its supervisor recorded it."""
+class Exit(NamedTuple):
+    """How the process ended: its status as a shell shows it (128+n for a death by signal n, which is then named too).
 
-    @property
-    def code(self) -> int:
-        """The exit status as a shell shows it: 128+n for a death by signal n."""
+    `stopped_by` is what of ours ended it: a limit (`total`, `idle`, `first_output`, `flood`) or a wish; "" when nothing did.
+    """
 
-    @property
-    def signal(self) -> int:
-        """The number of the signal it died of, 0 = none."""
-
-    @property
-    def stopped_by(self) -> str:
-        """What of ours ended it: a limit (`total`, `idle`, `first_output`, `flood`) or a wish; empty when nothing did."""
+    code: int = 0
+    signal: int = 0
+    stopped_by: str = ""
 
 
 @runtime_checkable
 class Adapter(Protocol):
     """A module that knows one agent program."""
-
-    @property
-    def passes(self) -> tuple[str, ...]:
-        """Variables of the person's environment that the program needs: its login, its endpoint. Nothing else is passed on."""
-
-    def version_argv(self, program: str, /) -> tuple[str, ...]:
-        """The argv that prints the program's version; empty when it has none."""
 
     def command(self, turn: Turn, /) -> Launch:
         """How to start this turn."""

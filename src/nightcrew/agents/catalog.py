@@ -15,14 +15,16 @@ from nightcrew.core.roster import Agent, Answers
 
 
 class Kind(NamedTuple):
-    """One kind of agent: what it can answer (decision 0029), and which program is started for it.
+    """One kind of agent: what it can answer (decision 0029), which program is started for it, and what that gets.
 
     `runs` is `program` (one of that name on PATH), `argv` (the first word of the roster's command) or `player` (our own
-    interpreter, with a program of `nightcrew.players`; the roster's command holds its arguments).
+    interpreter, with a program of `nightcrew.players`; the roster's command holds its arguments). `passes` are the variables
+    of the person's environment that it needs, its login and its endpoint; nothing else is passed on.
     """
 
     answers: tuple[Answers, ...]
     runs: Literal["program", "argv", "player"]
+    passes: tuple[str, ...] = ()
 
 
 class Resolved(NamedTuple):
@@ -32,8 +34,12 @@ class Resolved(NamedTuple):
     why_not: str = ""
 
 
+_CLAUDE = (
+    *("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "ANTHROPIC_BASE_URL", "ANTHROPIC_CUSTOM_HEADERS"),
+    *("CLAUDE_CODE_OAUTH_TOKEN", "CLAUDE_CONFIG_DIR"),
+)
 KINDS: dict[str, Kind] = {
-    "claude": Kind(tuple(Answers), "program"),
+    "claude": Kind(tuple(Answers), "program", _CLAUDE),
     "command": Kind((Answers.Edit,), "argv"),
     "scripted": Kind(tuple(Answers), "player"),
 }

@@ -92,6 +92,11 @@ def last_line(output: bytes) -> str:
     return next((told for line in reversed(lines) if (told := one_line(line))), "")
 
 
+def answered(text: str) -> Judged:
+    """A good end, if anything was said."""
+    return Judged(Class.Ok, answer=text) if text.strip() else Judged(Class.InvalidOutput, "ended without an answer")
+
+
 def ended(end: Exit, err: bytes) -> Judged:
     """What an end without a closing event means: our limits first, then the exit status, then the last words."""
     said = last_line(err)

@@ -10,11 +10,6 @@ from nightcrew.agents import classify, resets
 from nightcrew.agents.base import Exit, Judged, Launch, Turn
 from nightcrew.core.work import Class
 
-passes = (
-    *("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "ANTHROPIC_BASE_URL", "ANTHROPIC_CUSTOM_HEADERS"),
-    *("CLAUDE_CODE_OAUTH_TOKEN", "CLAUDE_CONFIG_DIR"),
-)
-
 QUIET = {
     "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
     "DISABLE_AUTOUPDATER": "1",
@@ -29,27 +24,14 @@ Line = dict[str, Any]
 
 
 class Seen(NamedTuple):
-    """What a whole output tells: the last event of each sort, the time waited to try again, the last line that is no event."""
+    """What a whole output tells: the closing event, the conversation, the plan limit that was refused last and not lifted after."""
 
-    events: dict[str, Line]
-    retried_s: float
-    last: str
-
-    @property
-    def session(self) -> str:
-        """The conversation that was opened; the closing event of a refused one carries an id that never was."""
-        return _text(self.events.get("system/init", {}).get("session_id"))
-
-    @property
-    def refused(self) -> Line:
-        """The plan limit that was refused last and not lifted after; empty if none was."""
-        info = self.events.get("rate_limit_event", {}).get("rate_limit_info")
-        return info if isinstance(info, dict) and info.get("status") == "rejected" else {}
-
-
-def version_argv(program: str) -> tuple[str, ...]:
-    """The argv that prints `2.1.332 (Claude Code)`."""
-    return (program, "--version")
+    result: Line | None
+    session: str  # as opened: the closing event of a refused one carries an id that never was
+    refused: Line
+    error: object  # of the last answer
+    retried_s: float  # waited to try again
+    last: str  # the last line that is no event
 
 
 def command(turn: Turn) -> Launch:
@@ -65,7 +47,7 @@ def command(turn: Turn) -> Launch:
     env = {**QUIET, "IS_SANDBOX": "1"} if os.geteuid() == 0 else QUIET
     own = turn.env.get("CLAUDE_CONFIG_DIR")
     login = (own,) if own else ("~/.claude", "~/.claude.json")
-    return Launch(tuple(argv), turn.prompt_file, env, login_paths=login, session_paths=(f"{login[0]}/projects",))
+    return Launch(tuple(argv), env, login_paths=login, session_paths=(f"{login[0]}/projects",))
 
 
 def judge(turn: Turn, end: Exit, out: bytes, err: bytes, now: float, zone: str) -> Judged:
@@ -75,12 +57,7 @@ def judge(turn: Turn, end: Exit, out: bytes, err: bytes, now: float, zone: str) 
     nothing: service errors carry it too.
     """
     seen = _scan(out)
-    result = seen.events.get("result")
-    if result is None:
-        judged, said = _unfinished(seen, end, err)
-    else:
-        said = _text(result.get("result")) or " ".join(map(str, result.get("errors") or ()))
-        judged = Judged(*_closed(seen, result, said), tokens=_tokens(result), usd=_usd(result, turn))
+    judged, said = _unfinished(seen, end, err) if seen.result is None else _closed(seen, seen.result, turn)
     judged = judged._replace(session=seen.session)
     if judged.kind is not Class.Quota:
         return judged
@@ -102,24 +79,25 @@ def _scan(out: bytes) -> Seen:
         retried_s += _number(event.get("retry_delay_ms")) / 1000
         sort = event.get("type")
         events[f"system/{event.get('subtype')}" if sort == "system" else str(sort)] = event
-    return Seen(events, retried_s, classify.one_line(last[:2000].decode(errors="replace")))
+    info = events.get("rate_limit_event", {}).get("rate_limit_info")
+    refused = info if isinstance(info, dict) and info.get("status") == "rejected" else {}
+    session, error = events.get("system/init", {}).get("session_id"), events.get("assistant", {}).get("error")
+    said = classify.one_line(last[:2000].decode(errors="replace"))
+    return Seen(events.get("result"), _text(session), refused, error, retried_s, said)
 
 
-def _closed(seen: Seen, result: Line, said: str) -> tuple[Class, str, str | None]:
-    """Class, reason and answer by the closing event, which `said` these words."""
+def _closed(seen: Seen, result: Line, turn: Turn) -> tuple[Judged, str]:
+    """What the closing event means, and its words."""
     answer = _text(result.get("result"))
-    if result.get("is_error") or result.get("subtype") != "success" or _notice(result, answer):
-        kind = _kind(seen, result, said)
-        return kind, classify.one_line(said) or kind.value, None
-    if not answer.strip():
-        return Class.InvalidOutput, "ended without an answer", None
-    return Class.Ok, "", answer
-
-
-def _notice(result: Line, answer: str) -> bool:
-    """Whether a "good" answer is nothing but a known notice: one short line, one turn, no cost."""
+    said = answer or " ".join(map(str, result.get("errors") or ()))
+    # A "good" answer may be nothing but a known notice: one short line, one turn, no cost.
     free = not result.get("total_cost_usd") and result.get("num_turns") in {0, 1, None}
-    return free and len(answer) < 200 and "\n" not in answer.strip() and classify.phrase(answer) is not None
+    notice = free and len(answer) < 200 and "\n" not in answer.strip() and classify.phrase(answer) is not None
+    judged = classify.answered(answer)
+    if notice or result.get("is_error") or result.get("subtype") != "success":
+        kind = _kind(seen, result, said)
+        judged = Judged(kind, classify.one_line(said) or kind.value)
+    return judged._replace(tokens=_tokens(result), usd=_usd(result, turn)), said
 
 
 def _kind(seen: Seen, result: Line, said: str) -> Class:
@@ -137,7 +115,7 @@ def _kind(seen: Seen, result: Line, said: str) -> Class:
         classify.word(ended if ended != "api_error" else None)
         or classify.word(result.get("subtype"), result.get("stop_reason"), result.get("api_error"))
         or classify.status(number, said)
-        or classify.word(result.get("api_error_type"), seen.events.get("assistant", {}).get("error"))
+        or classify.word(result.get("api_error_type"), seen.error)
         or Class.Crashed
     )
 
@@ -157,10 +135,8 @@ def _unfinished(seen: Seen, end: Exit, err: bytes) -> tuple[Judged, str]:
 def _tokens(result: Line) -> int | None:
     """All tokens that were read and written, the cached ones included; this process alone."""
     usage = result.get("usage")
-    if not isinstance(usage, dict):
-        return None
     names = ("input_tokens", "output_tokens", "cache_creation_input_tokens", "cache_read_input_tokens")
-    return int(sum(_number(usage.get(name)) for name in names))
+    return int(sum(_number(usage.get(name)) for name in names)) if isinstance(usage, dict) else None
 
 
 def _usd(result: Line, turn: Turn) -> float | None:

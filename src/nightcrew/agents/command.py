@@ -4,13 +4,6 @@ from nightcrew.agents import classify
 from nightcrew.agents.base import Exit, Judged, Launch, Turn
 from nightcrew.core.work import Class
 
-passes: tuple[str, ...] = ()
-
-
-def version_argv(_program: str) -> tuple[str, ...]:
-    """Nothing: how an unknown program tells its version is unknown."""
-    return ()
-
 
 def command(turn: Turn) -> Launch:
     """The roster's argv with {prompt_file}, {cwd}, {label} and {session} filled; other braces stay, a shell line is full of them."""
@@ -18,7 +11,7 @@ def command(turn: Turn) -> Launch:
     told = {"prompt_file": turn.prompt_file, "cwd": turn.cwd, "label": turn.label, "session": session}
     for name, value in told.items():
         argv = [word.replace(f"{{{name}}}", str(value)) for word in argv]
-    return Launch((turn.program, *argv), turn.prompt_file)
+    return Launch((turn.program, *argv))
 
 
 def judge(_turn: Turn, end: Exit, out: bytes, err: bytes, _now: float, _zone: str) -> Judged:

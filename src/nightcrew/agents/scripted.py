@@ -14,7 +14,6 @@ from nightcrew.agents import classify, resets
 from nightcrew.agents.base import Exit, Judged, Launch, Turn
 from nightcrew.core.work import Class
 
-passes: tuple[str, ...] = ()
 PLAYER = Path(__file__).resolve().parent.parent / "players" / "scripted.py"
 
 
@@ -34,20 +33,15 @@ class Line(msgspec.Struct, rename={"kind": "class"}):
     usd: float | None = None
 
 
-def version_argv(_program: str) -> tuple[str, ...]:
-    """Nothing: the player is part of nightcrew."""
-    return ()
-
-
 def command(turn: Turn) -> Launch:
     """Our own interpreter, alone (no site packages, no environment: it starts at once), with the player, script and turn."""
     script = turn.command[0]
     state = turn.command[1] if len(turn.command) > 1 else f"{script}.state"
-    names = ("run", "agent", "node", "seat", "label", "session", "resume", "n")
+    names = ("run", "agent", "node", "seat", "label", "session", "resume")
     told = [f"{name}={getattr(turn, name)}" for name in names]
     told += [f"read_only={turn.read_only:d}"]
     argv = (turn.program or sys.executable, "-I", "-S", str(PLAYER), script, state, *told)
-    return Launch(argv, turn.prompt_file, login_paths=(script, state))
+    return Launch(argv, login_paths=(script, state))
 
 
 def judge(_turn: Turn, end: Exit, out: bytes, err: bytes, now: float, _zone: str) -> Judged:
@@ -61,10 +55,9 @@ def judge(_turn: Turn, end: Exit, out: bytes, err: bytes, now: float, _zone: str
     result, session = last.get("result"), last["started"].session
     if result is None:
         return classify.ended(end, err)._replace(session=session)
-    judged = Judged(Class.Ok, "", result.text, session, tokens=result.tokens, usd=result.usd)
-    if result.ok and "notice" not in last:
-        empty = Judged(Class.InvalidOutput, "ended without an answer", None, *judged[3:])
-        return judged if result.text.strip() else empty
     why = last.get("notice", result)
-    reason, at = classify.one_line(why.reason) or why.kind.value, resets.instant(why.reset_at, now)
-    return Judged(why.kind, reason, None, session, at, why.window, why.retry_after_s, result.tokens, result.usd)
+    judged = classify.answered(result.text)
+    if not why.ok:
+        at, reason = resets.instant(why.reset_at, now), classify.one_line(why.reason) or why.kind.value
+        judged = Judged(why.kind, reason, reset_at=at, window=why.window, retry_after_s=why.retry_after_s)
+    return judged._replace(session=session, tokens=result.tokens, usd=result.usd)

@@ -142,7 +142,7 @@ def _roster(config: Config, env: Mapping[str, str]) -> tuple[tuple[Agent, ...], 
 
 
 def _resolved(agent: Agent, program: str, env: Mapping[str, str]) -> Agent:
-    argv = catalog.adapter(agent.kind).version_argv(program) if program else ()
+    argv = (program, "--version") if program and catalog.KINDS[agent.kind].runs == "program" else ()
     return structs.replace(agent, program=program, version=shelter.version(argv, env) if argv else "")
 
 

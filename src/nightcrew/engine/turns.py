@@ -5,7 +5,7 @@ from pathlib import Path
 
 from msgspec import structs
 
-from nightcrew.agents import catalog
+from nightcrew.agents import base, catalog
 from nightcrew.agents.base import Judged, Launch, Turn
 from nightcrew.core import events as ev
 from nightcrew.core.effects import StartTurn
@@ -75,7 +75,7 @@ async def _admit(effect: StartTurn, ctx: Ctx, agent: Agent) -> ev.EffectAnswer |
 
 def _turn(effect: StartTurn, ctx: Ctx, agent: Agent) -> Turn:
     seat, mine = ctx.state().seats.get(effect.seat), ctx.tools.operator_env
-    login = {name: mine[name] for name in catalog.adapter(agent.kind).passes if name in mine}
+    login = {name: mine[name] for name in catalog.KINDS[agent.kind].passes if name in mine}
     return Turn(
         program=catalog.resolve(agent, mine.get("PATH", "")).program or agent.program,
         prompt_file=ctx.folder / "prompt.md",
@@ -92,7 +92,6 @@ def _turn(effect: StartTurn, ctx: Ctx, agent: Agent) -> Turn:
         node=effect.node,
         seat=effect.seat,
         label=effect.label,
-        n=int(effect.key.rsplit("/", 1)[1]) + 1,
     )
 
 
@@ -107,12 +106,11 @@ def _start(effect: StartTurn, ctx: Ctx, agent: Agent, turn: Turn) -> Running | E
         cwd=turn.cwd,
         env=env,
         mark=effect.key,
-        stdin=launch.stdin,
+        stdin=turn.prompt_file,
         sandbox=_sandbox(effect, ctx, launch, env.get("HOME", "/")),
         total_s=effect.total_s or limits.turn_s,
         idle_s=limits.idle_s,
         first_output_s=limits.first_output_s,
-        stop_signals=tuple(pair for pair in launch.stop_signals if pair[0] != "KILL"),
     )
     return job.start(ctx.folder, order)
 
@@ -159,8 +157,8 @@ def _over(effect: StartTurn, ctx: Ctx, agent: Agent, turn: Turn, end: Exit | Los
     out, err = jobs.output(ctx.folder / "stdout"), jobs.output(ctx.folder / "stderr", 64 * 1024, 1024 * 1024)
     now = ctx.tools.clock.now()
     seen = Exit(code=137, signal=9, stopped_by="", began_at=now, ended_at=now) if isinstance(end, Lost) else end
-    zone = ctx.tools.zone or time.tzname[0]
-    judged = catalog.adapter(agent.kind).judge(turn, seen, out, err, seen.ended_at, zone)
+    how, zone = base.Exit(seen.code, seen.signal, seen.stopped_by), ctx.tools.zone or time.tzname[0]
+    judged = catalog.adapter(agent.kind).judge(turn, how, out, err, seen.ended_at, zone)
     answer: ev.TurnEnded | ev.TurnLost = ev.TurnLost(key=effect.key, session=judged.session)
     if isinstance(end, Exit):
         outcome = _outcome(effect, ctx, agent, judged, end)

@@ -1,6 +1,6 @@
 """A program that sits in a seat and does what a script says: a model of an agent, with faults that can be set.
 
-    scripted.py SCRIPT STATE [name=value ...]      names: run agent node seat label session resume n read_only
+    scripted.py SCRIPT STATE [name=value ...]      names: run agent node seat label session resume read_only
 
 SCRIPT (TOML or JSON) is a list `turn`: see `TURN` and `VERBS`. Output: one JSON event a line (started, text, notice, result).
 STATE is a folder: `turns` counts, `starts.jsonl` has a line for each process, `sessions` the conversations.

@@ -1,14 +1,8 @@
 """How a process ended, as the adapters are told."""
 
-from typing import NamedTuple
+from nightcrew.agents.base import Exit as End
 
-
-class End(NamedTuple):
-    """An exit status (128+n for a death by signal n, which is then named too), and what of ours ended it."""
-
-    code: int = 0
-    signal: int = 0
-    stopped_by: str = ""
+__all__ = ["End", "died", "returned"]
 
 
 def died(number: int, stopped_by: str = "") -> End:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from nightcrew.agents import claude
+from nightcrew.agents import catalog, claude
 from nightcrew.agents.base import Turn
 from nightcrew.core.work import Class
 from unit.agents.ends import End, died, returned
@@ -157,10 +157,8 @@ def test_the_command_line() -> None:
         *("claude", "-p", "--output-format", "stream-json", "--verbose", "--model", "opus"),
         *("--permission-mode", "bypassPermissions", "--session-id", "u-1"),
     )
-    assert launch.stdin == TURN.prompt_file
     assert launch.env["DISABLE_AUTOUPDATER"] == "1"
     assert launch.env.get("IS_SANDBOX") == ("1" if os.geteuid() == 0 else None)
-    assert launch.stop_signals[0][0] == "TERM"
 
 
 def test_a_reader_continues_and_looks_only() -> None:
@@ -171,8 +169,8 @@ def test_a_reader_continues_and_looks_only() -> None:
 
 def test_only_the_login_is_passed_on() -> None:
     """Of the person's environment the program gets its own login and endpoint, nothing of a forge."""
-    assert {"ANTHROPIC_API_KEY", "CLAUDE_CODE_OAUTH_TOKEN"} <= set(claude.passes)
-    assert all(name.startswith(("ANTHROPIC_", "CLAUDE_")) for name in claude.passes)
+    assert {"ANTHROPIC_API_KEY", "CLAUDE_CODE_OAUTH_TOKEN"} <= set(catalog.KINDS["claude"].passes)
+    assert all(name.startswith(("ANTHROPIC_", "CLAUDE_")) for name in catalog.KINDS["claude"].passes)
 
 
 def test_last_words_of_the_dead_do_not_decide() -> None:

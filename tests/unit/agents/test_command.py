@@ -19,11 +19,10 @@ def turn(*argv: str, session: str = "", resume: str = "") -> Turn:
 
 
 def test_placeholders_are_filled_and_other_braces_stay() -> None:
-    """The four placeholders are replaced wherever they stand; the prompt also comes on standard input."""
+    """The four placeholders are replaced wherever they stand."""
     argv = ("tool", "--in={prompt_file}", "{cwd}/{label}", "{session}", "${HOME} {x}")
     launch = command.command(turn(*argv, session="s1"))
     assert launch.argv == ("/bin/tool", "--in=/t/prompt", "/slot/A", "s1", "${HOME} {x}")
-    assert launch.stdin == Path("/t/prompt")
 
 
 def test_a_continued_session_is_the_one_that_is_named() -> None:
