@@ -53,7 +53,7 @@ def test_junk_and_odd_names(crew: Crew) -> None:
     more = [
         {"write": "junk.tmp"},
         {"write": "bin/tool", "text": "#!/bin/sh\n", "mode": "755"},
-        {"symlink": "link", "to": "note.txt"},
+        {"run": "ln -s note.txt link"},
     ]
     names = landed(crew, WORK, *files, *more)
     assert {"odd ☃ 0.txt", "bin/tool", "link"} <= set(names.splitlines())

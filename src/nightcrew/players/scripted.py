@@ -14,10 +14,9 @@ import os
 import signal
 import sys
 import time
-from binascii import a2b_base64
 from fnmatch import fnmatchcase
 
-# Some modules take longer to load than a turn takes to play, `typing` among them.
+# Some modules take longer to load than a turn takes to play, `typing` and `tomllib` among them.
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, NoReturn
@@ -89,19 +88,13 @@ def made(path: str) -> str:
     return path
 
 
-def deaf() -> None:
-    """Take no notice of polite signals."""
-    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
-        signal.signal(number, signal.SIG_IGN)
-
-
 # ── the verbs: what a step can be. Its verb's value comes after the play, its further names after that ────────────
 
 
-def write(_: Play, path: str, *, text: str = "", base64: str = "", mode: str = "") -> None:
+def write(_: Play, path: str, *, text: str = "", mode: str = "") -> None:
     """Make or replace a file; mode as in "755". Folders are made."""
     with open(made(path), "wb") as file:
-        file.write(a2b_base64(base64) or text.encode())
+        file.write(text.encode())
     if mode:
         os.chmod(path, int(mode, 8))
 
@@ -123,21 +116,6 @@ def replace(_: Play, path: str, *, old: str, new: str) -> None:
         file.write(text.replace(old, new))
 
 
-def delete(_: Play, path: str) -> None:
-    """Remove a file, a link or a folder with all that is in it."""
-    if os.path.isdir(path) and not os.path.islink(path):
-        import shutil  # noqa: PLC0415  (as above)
-
-        shutil.rmtree(path)
-    else:
-        os.unlink(path)
-
-
-def symlink(_: Play, path: str, *, to: str) -> None:
-    """Make a symbolic link."""
-    os.symlink(to, made(path))
-
-
 def run(_: Play, line: str) -> None:
     """Run a shell line in the workspace; what it prints goes to stderr (stdout is for events), its status does not matter."""
     where = [(os.POSIX_SPAWN_DUP2, 2, 1)]
@@ -149,24 +127,16 @@ def run(_: Play, line: str) -> None:
 
 def fork(_: Play, line: str, *, how: str = "child") -> None:
     """Leave a process behind that runs a shell line, stdout open: a "child", "setsid" or "daemon" (twice forked, deaf)."""
-    pid = os.fork()
-    if pid:
-        if how == "daemon":
-            os.waitpid(pid, 0)
-        return
-    if how != "child":
-        os.setsid()
+    argv = ["sh", "-c", "trap '' TERM INT HUP; sh -c \"$0\" &", line] if how == "daemon" else ["sh", "-c", line]
+    pid = os.posix_spawn("/bin/sh", argv, os.environ, setsid=how != "child")
     if how == "daemon":
-        if os.fork():
-            os._exit(0)
-        deaf()
-    os.execv("/bin/sh", ["sh", "-c", line])  # noqa: S606  (the shell is the program)
+        os.waitpid(pid, 0)
 
 
 def hang(_: Play, how: str) -> None:
     """Never go on: "deaf" (to TERM, INT and HUP) or "plain"."""
-    if how == "deaf":
-        deaf()
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP) if how == "deaf" else ():
+        signal.signal(number, signal.SIG_IGN)
     while True:
         signal.pause()
 
@@ -185,8 +155,6 @@ def wait_for(_: Play, path: str) -> None:
 def kill(_: Play, name: str) -> NoReturn:
     """Die of a signal ("KILL", "SEGV"); the first process of a namespace cannot, it leaves with the status a shell would show."""
     number = signal.Signals[f"SIG{name}"]
-    if number not in {signal.SIGKILL, signal.SIGSTOP}:
-        signal.signal(number, signal.SIG_DFL)
     os.kill(os.getpid(), number)
     leave(128 + number)
 
@@ -243,11 +211,6 @@ def flood(_: Play, size: int, *, newline: bool = True) -> None:
         put(1, chunk[: size - at])
 
 
-def close_stdout(_: Play, _true: object) -> None:
-    """Close standard output; what is said later is lost."""
-    os.close(1)
-
-
 def must_read(play: Play, text: str) -> None:
     """Hold the prompt to a text, else exit 3 with a line."""
     if text.encode() not in play.prompt:
@@ -263,8 +226,8 @@ def must_not_read(play: Play, text: str) -> None:
 VERBS = {
     do.__name__.rstrip("_"): do
     for do in (
-        *(write, append, replace, delete, symlink, run, fork, hang, sleep, wait_for, kill, exit_, say, usage, finish),
-        *(notice, stderr, raw, flood, close_stdout, must_read, must_not_read),
+        *(write, append, replace, run, fork, hang, sleep, wait_for, kill, exit_, say, usage, finish),
+        *(notice, stderr, raw, flood, must_read, must_not_read),
     )
 }
 """The functions above by what a script calls them: `{ write = "a.txt", text = "x" }`, `{ hang = "deaf" }`, `{ finish = true }`."""

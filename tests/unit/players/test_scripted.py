@@ -46,23 +46,16 @@ def test_a_turn_edits_answers_and_tells_what_it_used(stage: Stage) -> None:
 
 
 def test_files_of_every_sort(stage: Stage) -> None:
-    """Binary files, modes, links, additions, replacements and removals."""
-    (stage.cwd / "old").mkdir()
-    (stage.cwd / "old/x").touch()
-    (stage.cwd / "y").touch()
+    """New files with any text and mode, additions and replacements."""
     stage.do(
-        {"write": "run.sh", "base64": "AP8K", "mode": "755"},
+        {"write": "run.sh", "text": "\x00\u00ff\n", "mode": "755"},
         {"append": "log", "text": "one\n"},
         {"append": "log", "text": "two\n"},
         {"replace": "log", "old": "one", "new": "1"},
-        {"symlink": "deep/link", "to": "../log"},
-        {"delete": "old"},
-        {"delete": "y"},
     )
-    assert (stage.cwd / "run.sh").read_bytes() == b"\x00\xff\n"
+    assert (stage.cwd / "run.sh").read_bytes() == "\x00\u00ff\n".encode()
     assert stat.S_IMODE((stage.cwd / "run.sh").stat().st_mode) == 0o755
-    assert (stage.cwd / "deep/link").read_text() == "1\ntwo\n"
-    assert sorted(os.listdir(stage.cwd)) == ["deep", "log", "run.sh"]
+    assert (stage.cwd / "log").read_text() == "1\ntwo\n"
 
 
 def test_a_shell_line_runs_in_the_workspace_and_stays_out_of_the_stream(stage: Stage) -> None:
@@ -151,7 +144,6 @@ def test_notices_tell_their_times(stage: Stage) -> None:
         ([{"must_read": "greeting"}], Class.Ok, ""),
         ([{"must_read": "farewell"}], Class.Crashed, "exit status 3: the prompt does not hold 'farewell'"),
         ([{"must_not_read": "greeting"}], Class.Crashed, "exit status 3: the prompt holds 'greeting'"),
-        ([{"close_stdout": True}], Class.InvalidOutput, "ended without an answer"),
         ([{"finish": True}, {"exit": 7}], Class.Ok, ""),
         ([{"raw": '\x00\u00ff\n{"event":"resu\n{"event":"result","ok":tr\n'}], Class.Ok, ""),
         ([{"raw": '{"event":"result","ok":tr'}, {"exit": 0}], Class.InvalidOutput, "ended without an answer"),
