@@ -11,6 +11,7 @@ from msgspec import structs
 from nightcrew import __version__
 from nightcrew.agents import catalog
 from nightcrew.app import ground, wiring
+from nightcrew.app.home import known_secrets
 from nightcrew.config import Config
 from nightcrew.core import events as ev
 from nightcrew.core.ids import Commit, RunId
@@ -99,7 +100,7 @@ def _write(repo: Repo, first: ev.RunStarted, text: str, env: Mapping[str, str], 
     folder = journal.folder(first.run)
     with unusable(folder):
         folder.mkdir(mode=0o700, parents=True)
-    kept = Blobs(folder / "blobs", Redactor(wiring.known_secrets(env))).put(text.encode())
+    kept = Blobs(folder / "blobs", Redactor(known_secrets(env))).put(text.encode())
     here.pin(repo, first.run, "base", first.base)
     journal.set_place(first.repo, top)
     journal.set_place(f"checkout/{first.run}", top)

@@ -5,7 +5,7 @@ import time
 import traceback
 from collections.abc import Mapping
 
-from nightcrew.app.home import home_of
+from nightcrew.app.home import home_of, known_secrets
 from nightcrew.journal.store import Fenced, JournalUnusable
 from nightcrew.redact import Redactor
 
@@ -17,16 +17,20 @@ def fault(error: Exception, env: Mapping[str, str]) -> tuple[str, int]:
     if isinstance(error, Fenced):
         return f"{error}; this process leaves it alone", 1
     said = f"{type(error).__name__}: {error}".splitlines()[0]
-    return f"a bug of nightcrew: {Redactor().text(said)} ({_kept(error, env)})", 70
+    hide = Redactor(known_secrets(env))
+    return (
+        f"a bug of nightcrew: {hide.text(said)} ({_kept(hide.text(''.join(traceback.format_exception(error))), env)})",
+        70,
+    )
 
 
-def _kept(error: Exception, env: Mapping[str, str]) -> str:
+def _kept(told: str, env: Mapping[str, str]) -> str:
     folder = home_of(env) / "faults"
     path = folder / f"{time.strftime('%Y%m%d-%H%M%S', time.gmtime())}-{os.getpid()}.txt"
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         path.touch(0o600)
-        path.write_text(Redactor().text("".join(traceback.format_exception(error))), "utf-8")
+        path.write_text(told, "utf-8")
     except OSError as why:
         return f"its traceback could not be kept in {folder}: {why.strerror}"
     return f"its traceback is in {path}"

@@ -1,12 +1,20 @@
-"""Where everything of ours outside a repository lies. Loads nothing, so that verbs which only read stay instant."""
+"""What the person's environment says of us. Loads nothing, so that verbs which only read stay instant."""
 
 from collections.abc import Mapping
 from pathlib import Path
 
+SECRET_NAMES = ("KEY", "TOKEN", "SECRET", "PASSWORD", "PASSWD", "CREDENTIAL")
+"""A variable of the person's environment whose name ends so holds a value to redact."""
+
 
 def home_of(env: Mapping[str, str]) -> Path:
-    """NIGHTCREW_HOME, else `nightcrew` in the person's folder for state."""
+    """Where everything of ours outside a repository lies: NIGHTCREW_HOME, else `nightcrew` in the person's folder for state."""
     if env.get("NIGHTCREW_HOME"):
         return Path(env["NIGHTCREW_HOME"])
     state = env.get("XDG_STATE_HOME", "")
     return (Path(state) if state.startswith("/") else Path(env.get("HOME", "/")) / ".local/state") / "nightcrew"
+
+
+def known_secrets(env: Mapping[str, str]) -> set[str]:
+    """Values of the environment that must not be written or shown anywhere, by the names they have."""
+    return {value for name, value in env.items() if name.upper().endswith(SECRET_NAMES)}

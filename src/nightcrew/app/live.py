@@ -9,7 +9,7 @@ from pathlib import Path
 
 import msgspec
 
-from nightcrew.app.home import home_of
+from nightcrew.app.home import home_of, known_secrets
 from nightcrew.app.seen import Seen, effect_folder
 from nightcrew.app.story import Step, rounds_of, said, steps, where
 from nightcrew.app.views import answer_command, clock, conclusion, count, doing_now, printable, span, waits_for
@@ -17,6 +17,7 @@ from nightcrew.core.effects import Ask, RunCommands, StartTurn, Timer
 from nightcrew.core.events import Entry
 from nightcrew.core.ids import EffectId
 from nightcrew.core.state import RunState, line
+from nightcrew.redact import Redactor
 
 __all__ = ["Entry", "RunState", "Step", "activity", "changes", "follow", "panel"]
 
@@ -75,8 +76,9 @@ def activity(key: EffectId, env: Mapping[str, str]) -> str:
     folder = effect_folder(home_of(env), key)
     try:
         with max(folder.glob("[0-9]*/stdout"), default=folder / "stdout").open("rb") as file:
-            file.seek(max(0, file.seek(0, 2) - TAIL))
-            text = file.read().decode(errors="replace")
+            if file.seek(max(0, file.seek(0, 2) - TAIL)):
+                file.readline()  # its beginning is cut off: a secret in it might not be known as one
+            text = Redactor(known_secrets(env)).text(file.read().decode(errors="replace"))
     except OSError:
         return ""
     return next(filter(None, (line(_words(part), 70) for part in reversed(text.splitlines()))), "")

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import msgspec
 from msgspec import Struct
 
-from nightcrew.app.home import home_of
+from nightcrew.app.home import home_of, known_secrets
 from nightcrew.app.story import steps
 from nightcrew.app.views import clock, headline, printable
 from nightcrew.core.effects import RunCommands, StartTurn
@@ -17,8 +17,9 @@ from nightcrew.core.reducer import wanted
 from nightcrew.core.state import line
 from nightcrew.errors import UserError
 from nightcrew.journal.store import Journal
+from nightcrew.redact import Redactor
 
-__all__ = ["Replayed", "RunId", "Seen", "effect_folder", "outputs", "replayed", "seen", "told"]
+__all__ = ["Replayed", "RunId", "Seen", "effect_folder", "outputs", "printed", "replayed", "seen", "told"]
 
 
 class Seen(NamedTuple):
@@ -56,6 +57,11 @@ def outputs(seen: Seen, env: Mapping[str, str], seat: str = "") -> list[tuple[st
         names = dict.fromkeys(name for effect in told for name in (effect.seat, effect.node))
         raise UserError(f"run {seen.run} has nothing of '{seat}'", f"it has: {', '.join(names) or 'nothing yet'}")
     return [output for effect in mine for output in _outputs(effect, effect_folder(home_of(env), effect.key))]
+
+
+def printed(path: Path, env: Mapping[str, str]) -> bytes:
+    """What such a file holds, without secrets."""
+    return Redactor(known_secrets(env)).bytes(path.read_bytes())
 
 
 def _outputs(effect: StartTurn | RunCommands, folder: Path) -> Iterator[tuple[str, Path]]:

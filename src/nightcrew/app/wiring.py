@@ -5,7 +5,7 @@ import time
 from collections.abc import Mapping
 from pathlib import Path
 
-from nightcrew.app.home import home_of
+from nightcrew.app.home import home_of, known_secrets
 from nightcrew.app.views import headline
 from nightcrew.config.values import asker, environments, secrets
 from nightcrew.core.ids import RunId
@@ -19,18 +19,10 @@ from nightcrew.journal.store import Journal
 from nightcrew.ledger import Ledger
 from nightcrew.redact import Redactor
 
-SECRET_NAMES = ("KEY", "TOKEN", "SECRET", "PASSWORD", "PASSWD", "CREDENTIAL")
-"""A variable of the person's environment whose name ends so holds a value to redact."""
-
 
 def open_journal(env: Mapping[str, str]) -> Journal:
     """The journal of this machine, for those who only read or leave a word."""
     return Journal(home_of(env), Redactor(known_secrets(env)))
-
-
-def known_secrets(env: Mapping[str, str]) -> set[str]:
-    """Values of the environment that must not be written anywhere, by the names they have."""
-    return {value for name, value in env.items() if name.upper().endswith(SECRET_NAMES)}
 
 
 def pool_of(checkout: Path, env: Mapping[str, str]) -> Pool:

@@ -1,6 +1,5 @@
 """Verbs that read one run: `show`, `watch`, `logs`, `replay`."""
 
-import shutil
 import sys
 
 import click
@@ -36,18 +35,12 @@ def watch(run: str) -> int:
 @run_argument
 @click.argument("seat", required=False, default="")
 def logs(run: str, seat: str) -> None:
-    """Raw output of the turns and commands of RUN, of one SEAT or purpose (impl-A, gate …) if named."""
+    """Output of the turns and commands of RUN, without secrets, of one SEAT or purpose (impl-A, gate …) if named."""
     for title, path in seen.outputs(seen.seen(environment(), run), environment(), seat):
         click.echo(f"── {title}")
-        with path.open("rb") as file:
-            if sys.stdout.isatty():
-                # An agent's output may hold sequences that would steer the person's terminal.
-                for raw in file:
-                    click.echo(printable(raw.decode(errors="replace")), nl=False)
-            else:
-                sys.stdout.flush()
-                shutil.copyfileobj(file, sys.stdout.buffer)
-        click.echo()
+        said = seen.printed(path, environment())
+        # An agent's output may hold sequences that would steer the person's terminal.
+        click.echo(printable(said.decode(errors="replace")) if sys.stdout.isatty() else said)
 
 
 @click.command

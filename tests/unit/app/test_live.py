@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from nightcrew.app.live import activity, changes, follow, panel
+from nightcrew.app.live import TAIL, activity, changes, follow, panel
 from nightcrew.app.seen import effect_folder, outputs, replayed, seen
 from nightcrew.app.seen import told as replay_told
 from nightcrew.app.story import steps
@@ -103,6 +103,19 @@ def test_activity_is_the_newest_line_that_says_something(tmp_path: Path) -> None
         (folder / str(n)).mkdir()
         (folder / str(n) / "stdout").write_text(f"command {n}\n")
     assert activity(place, env) == "command 1"
+
+
+def test_activity_shows_no_secret(tmp_path: Path) -> None:
+    """The last line of an agent is shown without what the environment keeps secret and without providers' keys (law 14)."""
+    state = World().play(working).state
+    place = next(o.effect.key for o in state.open.values() if isinstance(o.effect, StartTurn))
+    env = {"NIGHTCREW_HOME": str(tmp_path), "OUR_TOKEN": "hush-hush"}
+    folder = effect_folder(tmp_path, place)
+    folder.mkdir(parents=True)
+    (folder / "stdout").write_text(f"it says hush-hush and sk-{'a' * 80}\n")
+    assert activity(place, env) == "it says [redacted] and [redacted]"
+    (folder / "stdout").write_text("x hush-hush" + " " * (TAIL - 5) + "\n")
+    assert activity(place, env) == ""
 
 
 def test_following_sees_every_fact_once_and_ends_with_the_run(tmp_path: Path) -> None:

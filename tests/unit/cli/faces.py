@@ -27,10 +27,10 @@ def argv(*words: str, entry: str = ENTRY) -> list[str]:
     return [sys.executable, "-c", entry, *words]
 
 
-def nightcrew(home: Path, *words: str, cwd: Path | None = None, entry: str = ENTRY) -> Said:
-    """Run it to its end."""
+def nightcrew(home: Path, *words: str, cwd: Path | None = None, entry: str = ENTRY, **more: str) -> Said:
+    """Run it to its end, with `more` in its environment."""
     done = subprocess.run(
-        argv(*words, entry=entry), cwd=cwd, env=environment(home), capture_output=True, text=True, errors="replace", check=False, timeout=120
+        argv(*words, entry=entry), cwd=cwd, env=environment(home) | more, capture_output=True, text=True, errors="replace", check=False, timeout=120
     )  # fmt: skip
     return Said(done.returncode, done.stdout, done.stderr)
 

@@ -60,13 +60,15 @@ def test_replay_and_watch_read_a_run_that_is_over(tmp_path: Path) -> None:
     assert (watched.code, "landed on main" in watched.out, "gate green" in watched.out) == (0, True, True)
 
 
-def test_logs_print_the_bytes_as_they_were(tmp_path: Path) -> None:
-    """What an agent printed reaches a pipe unchanged, below a line that says whose it is."""
+def test_logs_print_the_bytes_as_they_were_but_no_secret(tmp_path: Path) -> None:
+    """What an agent printed reaches a pipe unchanged, below a line that says whose it is; secrets stay out (law 14)."""
     written(World(started("local")).play(), tmp_path)
     folder = tmp_path / "runs" / RUN / "effects/StartTurn-plan-plan-0"
     folder.mkdir(parents=True)
-    (folder / "stdout").write_text("one\n\x1b[31mtwo\n")
-    assert nightcrew(tmp_path, "logs", "a1b2", "plan").out == "── plan · opus · plan 1\none\n\x1b[31mtwo\n\n"
+    (folder / "stdout").write_text(f"one\n\x1b[31mtwo\nmy word is hush-hush, my key sk-{'a' * 20}\n")
+    assert nightcrew(tmp_path, "logs", "a1b2", "plan", OUR_TOKEN="hush-hush").out == (
+        "── plan · opus · plan 1\none\n\x1b[31mtwo\nmy word is [redacted], my key [redacted]\n\n"
+    )
 
 
 def test_output_in_a_poor_terminal_is_still_output(tmp_path: Path) -> None:
