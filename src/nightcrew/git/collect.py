@@ -6,8 +6,7 @@ from nightcrew.git import snapshot
 from nightcrew.git.repo import Repo
 from nightcrew.git.sealed import Place, dated, git, run
 from nightcrew.git.slots import Record, Workspace, remove, submodules
-from nightcrew.git.snapshot import Survey
-from nightcrew.git.workspace import sound
+from nightcrew.git.snapshot import Survey, sound
 
 IN_PROGRESS = (
     *("rebase-merge", "rebase-apply", "MERGE_HEAD", "CHERRY_PICK_HEAD", "REVERT_HEAD", "sequencer", "BISECT_LOG"),

@@ -7,7 +7,7 @@ from typing import NamedTuple
 from nightcrew.git.repo import Repo
 from nightcrew.git.sealed import git
 from nightcrew.git.slots import Workspace, verify
-from nightcrew.git.workspace import sound
+from nightcrew.git.snapshot import sound
 
 HOOKS = ("pre-commit", "prepare-commit-msg", "commit-msg", "post-commit", "pre-push")
 

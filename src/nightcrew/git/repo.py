@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from nightcrew.errors import UserError
-from nightcrew.git.sealed import ALWAYS, AS_IS, OPERATOR, Checkout, Env, GitError, Where, git, run
+from nightcrew.git.sealed import ALWAYS, AS_IS, FETCH, OPERATOR, Checkout, Env, GitError, Where, git, run
 
 OLDEST = (2, 38)
 NOTHING = "0" * 40
@@ -197,9 +197,7 @@ def tip(repo: Repo, where: Target, *others: str) -> Tip:
 
 def fetch(repo: Repo, where: Target) -> None:
     """Bring the remote's branch into a ref of ours, with the operator's credentials and nothing else of theirs."""
-    options = ("-q", "--no-tags", "--no-write-fetch-head", "--refmap=", "--no-prune", "--no-recurse-submodules")
-    refspec = f"+{where.ref}:{where.fetched}"
-    git(repo, "fetch", *options, "--no-auto-gc", where.remote or "", refspec, profile=OPERATOR)
+    git(repo, *FETCH, where.remote or "", f"+{where.ref}:{where.fetched}", profile=OPERATOR)
 
 
 def ref(run_id: str, name: str) -> str:

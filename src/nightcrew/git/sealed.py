@@ -3,7 +3,7 @@
 import os
 import re
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from enum import Enum
 from pathlib import Path
 from types import MappingProxyType
@@ -58,8 +58,7 @@ class GitError(Exception):
 
     def __init__(self, args: tuple[str, ...], ended: Ended) -> None:
         """Keep what the call said; its words are all of the remote's, else the first complaint it made."""
-        self.code, self.timed_out = ended.code, ended.timed_out
-        self.out, self.err = os.fsdecode(ended.out), os.fsdecode(ended.err)
+        self.code, self.timed_out, self.err = ended.code, ended.timed_out, os.fsdecode(ended.err)
         lines = [line.strip() for line in self.err.splitlines() if line.strip()]
         remote = " ".join(line.removeprefix("remote: ") for line in lines if line.startswith("remote: "))
         own = [line[len("fatal: ") :] for line in lines if line.startswith(("fatal: ", "error: "))]
@@ -80,6 +79,9 @@ FIXED = {
     "GIT_OPTIONAL_LOCKS": "0",
     "GIT_NO_REPLACE_OBJECTS": "1",
 }
+
+# A fetch that brings what is named, and touches nothing else.
+FETCH = ("fetch", "-q", "--no-tags", "--no-write-fetch-head", "--refmap=", "--no-prune", "--no-recurse-submodules")
 
 SEALED = {
     "GIT_CONFIG_NOSYSTEM": "1",
@@ -109,32 +111,22 @@ OURS = (
     ("safe.directory", "*"),
 )
 
+# What the plain profile keeps: programs of filters are found, a global ignore file counts.
 PASSED = ("PATH", "HOME", "XDG_CONFIG_HOME", "TMPDIR", "LD_LIBRARY_PATH")
-"""What the plain profile keeps: programs of filters are found, a global ignore file counts."""
 
+# The git variables of a person's environment that say how, not where; all others (GIT_DIR and its friends) are dropped.
 OPERATORS_GIT = re.compile(
     r"GIT_((AUTHOR|COMMITTER)_(NAME|EMAIL)|SSH(_VARIANT)?|SSH_COMMAND|CONFIG_(GLOBAL|SYSTEM|NOSYSTEM)|SSL_\w+|PROXY_\w+|HTTP_\w+"
     r"|CONFIG_(COUNT|KEY_\d+|VALUE_\d+)|ALLOW_PROTOCOL|EXEC_PATH|LFS_\w+)"
 )
-"""The git variables of a person's environment that say how, not where; all others (GIT_DIR and its friends) are dropped."""
-
 LOCKED = re.compile(r"\.lock': File exists|could not lock config file")
-
-
-def _settings_env(pairs: Sequence[tuple[str, str]], first: int = 0) -> dict[str, str]:
-    # Configuration as environment variables is stronger than any file.
-    keys = {f"GIT_CONFIG_KEY_{n}": key for n, (key, _) in enumerate(pairs, first)}
-    values = {f"GIT_CONFIG_VALUE_{n}": value for n, (_, value) in enumerate(pairs, first)}
-    return keys | values | {"GIT_CONFIG_COUNT": str(first + len(pairs))}
 
 
 def _environment(profile: Profile, env: Env) -> dict[str, str]:
     # Built whole: ours from the little that it keeps of the person's; theirs sealed against questions and stray variables.
     if profile is PLAIN:
-        return {key: env[key] for key in PASSED if key in env} | FIXED | SEALED | _settings_env(OURS)
-    kept = {key: value for key, value in env.items() if not key.startswith("GIT_") or OPERATORS_GIT.fullmatch(key)}
-    count = kept.get("GIT_CONFIG_COUNT", "0")
-    return kept | FIXED | _settings_env(ALWAYS, int(count) if count.isdigit() else 0)
+        return {key: env[key] for key in PASSED if key in env} | FIXED | SEALED
+    return {k: value for k, value in env.items() if not k.startswith("GIT_") or OPERATORS_GIT.fullmatch(k)} | FIXED
 
 
 def run(
@@ -142,10 +134,13 @@ def run(
 ) -> Ended:
     """One git call; its exit status is one of `ok`, else `GitError`. A lock that somebody holds is waited for."""
     options, cwd, theirs = place.where
-    full = {**_environment(profile, theirs), **env}
+    # Settings on the command line are stronger than any file.
+    pairs = OURS if profile is PLAIN else ALWAYS
+    settings = (word for key, value in pairs for word in ("-c", f"{key}={value}"))
+    words, full = ("git", *settings, *options, *args), {**_environment(profile, theirs), **env}
     until, pause = time.monotonic() + LOCK_WAIT_S, 0.02
     while True:
-        ended = call(("git", *options, *args), cwd=cwd, env=full, stdin=stdin, timeout_s=profile.value)
+        ended = call(words, cwd=cwd, env=full, stdin=stdin, timeout_s=profile.value)
         if not ended.timed_out and ended.code in ok:
             return ended
         if not LOCKED.search(os.fsdecode(ended.err)) or time.monotonic() > until:

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import msgspec
 
 from nightcrew.git.repo import Repo
-from nightcrew.git.sealed import NEUTRAL, Env, Place, Where, git
+from nightcrew.git.sealed import ALWAYS, FETCH, NEUTRAL, Env, Place, Where, git
 
 MARKER = "nightcrew"
 """The file in a slot's `.git` that says whose it is, as a digest: no name of a run, seat or agent is in a workspace."""
@@ -19,27 +19,21 @@ MARKER = "nightcrew"
 KEPT_SETTINGS = re.compile(
     r"filter\..+|merge\..+\.(driver|name|recursive)|diff\..+\.(textconv|binary|xfuncname|wordregex|algorithm)|lfs\.fetch(include|exclude)"
     r"|core\.(eol|autocrlf|safecrlf|symlinks|filemode|ignorecase|precomposeunicode|attributesfile|excludesfile|bigfilethreshold)"
-    r"|extensions\.objectformat"
 )
 """The person's settings that decide what files and trees look like; a workspace has these and no others of theirs."""
 
 OUR_SETTINGS = (
-    ("core.bare", "false"),
-    ("core.logallrefupdates", "true"),
-    ("core.hookspath", os.devnull),
-    ("core.fsmonitor", "false"),
-    ("user.name", NEUTRAL[0]),
-    ("user.email", NEUTRAL[1]),
-    ("commit.gpgsign", "false"),
-    ("tag.gpgsign", "false"),
-    ("gc.auto", "0"),
-    ("maintenance.auto", "false"),
-    ("submodule.recurse", "false"),
+    *((key, "false") for key in ("core.bare", "commit.gpgsign", "tag.gpgsign", "submodule.recurse")),
+    *(("core.repositoryformatversion", "0"), ("core.logallrefupdates", "true")),
+    *(("user.name", NEUTRAL[0]), ("user.email", NEUTRAL[1])),
+    *ALWAYS,
 )
 
 ALTERNATES = "objects/info/alternates"
-MISLEADING = ("commondir", "config.worktree", "gitdir", "shallow", ALTERNATES)
-MISLEADING_INFO = ("info/attributes", "info/grafts", "info/sparse-checkout")
+MISLEADING = (
+    *("commondir", "config.worktree", "gitdir", "shallow", ALTERNATES),
+    *("info/attributes", "info/grafts", "info/sparse-checkout"),
+)
 """What an agent could leave in `.git` to make git see something else; removed before each use unless the template has it."""
 
 
@@ -129,7 +123,7 @@ def _text(path: Path) -> str:
 
 
 def _config(repo: Repo) -> str:
-    pairs = [("core.repositoryformatversion", "1" if repo.setting("extensions.objectformat") else "0"), *OUR_SETTINGS]
+    pairs = [*OUR_SETTINGS]
     for key, values in sorted(repo.settings.items()):
         if KEPT_SETTINGS.fullmatch(key):
             home = repo.env.get("HOME") if key.endswith("file") else None
@@ -169,8 +163,7 @@ def build_git(git_dir: Path, record: Record) -> None:
 def give(repo: Repo, ws: Workspace, commit: str) -> None:
     """Have the workspace hold `commit` of the person's repository: borrowed it does already; of a shallow source the objects are copied."""
     if not (ws.git_dir / ALTERNATES).exists():
-        options = ("-q", "--no-tags", "--no-write-fetch-head", "--update-shallow", "--no-auto-gc")
-        git(ws, "fetch", *options, str(repo.git_dir), commit)
+        git(ws, *FETCH, "--update-shallow", str(repo.git_dir), commit)
 
 
 def remove(path: Path) -> None:
@@ -201,7 +194,7 @@ def verify(ws: Workspace) -> Record:
     ours = marker.is_file() and marker.read_text(errors="replace") == record.owner
     if not ours or not (git_dir / "HEAD").exists() or not (git_dir / "objects").is_dir():
         raise WorkspaceLost(ws.slot, "its .git folder was replaced", files=True)
-    misleading = [git_dir / name for name in (*MISLEADING, *MISLEADING_INFO) if name not in record.files]
+    misleading = [git_dir / name for name in MISLEADING if name not in record.files]
     wrong = {name: text for name, text in record.files.items() if _text(git_dir / name) != text}
     locks = (*git_dir.glob("*.lock"), *(git_dir / "refs").rglob("*.lock"))
     for path in (*misleading, *locks, *map(git_dir.joinpath, wrong)):

@@ -6,9 +6,10 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple
 
+from nightcrew.git import slots
 from nightcrew.git.repo import NOTHING, Repo, ref
-from nightcrew.git.sealed import GitError, git, run
-from nightcrew.git.slots import ALTERNATES, Workspace, filled_submodules, read_record, remove
+from nightcrew.git.sealed import FETCH, GitError, git, run
+from nightcrew.git.slots import ALTERNATES, Record, Workspace, WorkspaceLost, filled_submodules, read_record, remove
 
 LARGE = 50 * 1024 * 1024  # files above this many bytes are listed, not rescued (rulings 20)
 
@@ -140,9 +141,8 @@ def files_tree(ws: Workspace, seen: Survey, without: Iterable[str] = ()) -> tupl
 
 def bring(repo: Repo, git_dir: Path, *refspecs: str, ok: tuple[int, ...] = (0,)) -> None:
     """Copy commits from a git folder into the person's repository under the names that are told, and nothing else."""
-    quiet = ("-q", "--no-tags", "--no-write-fetch-head", "--refmap=", "--no-recurse-submodules", "--no-auto-gc")
     shallow = ("--update-shallow",) if (repo.git_dir / "shallow").exists() else ()
-    run(repo, "fetch", *quiet, *shallow, str(git_dir), *refspecs, ok=ok)
+    run(repo, *FETCH, *shallow, str(git_dir), *refspecs, ok=ok)
 
 
 def publish(repo: Repo, ws: Workspace, run_id: str, name: str, commit: str) -> None:
@@ -167,3 +167,19 @@ def swallow(repo: Repo, git_dir: Path, run_id: str) -> None:
         kept = f"refs/nightcrew/rescue/{run_id}/strange-{hashlib.sha256(refs).hexdigest()[:8]}"
         bring(repo, git_dir, f"+refs/*:{kept}/*", ok=(0, 1, 128))
     remove(git_dir)
+
+
+def sound(repo: Repo, ws: Workspace) -> Record:
+    """The record of a workspace; if its `.git` is gone or not ours it gets a new one. Raises WorkspaceLost when its folder is gone."""
+    try:
+        return slots.verify(ws)
+    except WorkspaceLost as lost:
+        if not lost.files:
+            raise
+    record = read_record(ws.path.parent, ws.slot)
+    swallow(repo, ws.git_dir, record.run)
+    slots.build_git(ws.git_dir, record)
+    slots.give(repo, ws, record.start)
+    # Its branch is at the start again; the index says what that held, so that only what differs is unsaved work.
+    git(ws, "read-tree", record.start)
+    return record

@@ -1,5 +1,6 @@
 """Keeping work on the target's tip: fetch, rebase in its own workspace, go on after a fixer, or undo (pipeline: base sync)."""
 
+import re
 from typing import Literal, NamedTuple
 
 from nightcrew.git import snapshot
@@ -8,7 +9,9 @@ from nightcrew.git.repo import Repo, Target, pin
 from nightcrew.git.repo import tip as look
 from nightcrew.git.sealed import GitError, dated, git, run
 from nightcrew.git.slots import Workspace, give
-from nightcrew.git.workspace import sound
+from nightcrew.git.snapshot import sound
+
+_LEFT_OVER = re.compile(r"(.*):\d+: leftover conflict marker")
 
 
 class Synced(NamedTuple):
@@ -116,17 +119,10 @@ def undo_rebase(repo: Repo, ws: Workspace, run_id: str, head: str) -> Synced:
 
 
 def _marked(ws: Workspace, tip_commit: str, head: str) -> tuple[str, ...]:
-    # Files that differ from the tip and hold conflict markers which neither side had (a test's sample, say).
-    names = git(ws, "diff", "--name-only", "-z", "--no-renames", "--no-ext-diff", tip_commit).split("\0")
-    paths = {name: ws.path / name for name in names if name}
-    files = {name: path for name, path in paths.items() if path.is_file() and not path.is_symlink()}
-    suspects = [name for name, path in files.items() if _both_ends(path.read_bytes())]
-    sides = {n: [run(ws, "show", f"{one}:{n}", ok=(0, 128)).out for one in (tip_commit, head)] for n in suspects}
-    return tuple(name for name, shown in sides.items() if not any(map(_both_ends, shown)))
-
-
-def _both_ends(content: bytes) -> bool:
-    return b"\n<<<<<<< " in b"\n" + content and b"\n>>>>>>> " in content
+    # Files with conflict markers that neither side had (a test's sample, say).
+    said = [git(ws, "diff", "--check", "--no-ext-diff", side, ok=(0, 2)).splitlines() for side in (tip_commit, head)]
+    first, second = ({match[1] for match in map(_LEFT_OVER.fullmatch, lines) if match} for lines in said)
+    return tuple(sorted(first & second))
 
 
 def has_change(repo: Repo, tip_commit: str, head: str, one: str) -> bool:

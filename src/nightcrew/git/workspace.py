@@ -16,7 +16,8 @@ from nightcrew.git import slots, snapshot
 from nightcrew.git.repo import Repo, pin, ref, repo_id
 from nightcrew.git.sealed import git, run
 from nightcrew.git.slots import Record, Workspace, WorkspaceLost
-from nightcrew.git.snapshot import Rescued
+from nightcrew.git.snapshot import Rescued, sound
+from nightcrew.git.sync import head_of
 
 SPACE_FLOOR = 64 * 1024 * 1024  # no workspace is made when fewer bytes than this are free
 
@@ -79,8 +80,7 @@ def _records(root: Path) -> list[Record]:
 def _as_left(ws: Workspace, wanted: Record) -> Workspace | None:
     record = slots.verify(ws)
     known = git(ws, "rev-parse", "--verify", "-q", f"{wanted.start}^{{commit}}", ok=(0, 1))
-    # No head: a branch that the agent began, without a commit; its work too.
-    head, _, tree = git(ws, "log", "-1", "--format=%H %T", "HEAD", "--", ok=(0, 128)).partition(" ")
+    head, tree = head_of(ws)  # no head: a branch that the agent began, without a commit; its work too
     fits = record.branch == wanted.branch and known == wanted.start and (wanted.branch or head == wanted.start)
     return ws._replace(head=head, tree=tree) if fits else None
 
@@ -121,22 +121,6 @@ def _hides(ws: Workspace) -> bool:
     # An agent told the index to look away from a file (or broke the index): a reset would leave its version there.
     said = run(ws, "ls-files", "-v", "-z", ok=(0, 128))
     return said.code != 0 or any(line[:1] != b"H" for line in said.out.split(b"\0") if line)
-
-
-def sound(repo: Repo, ws: Workspace) -> Record:
-    """The record of a workspace; if its `.git` is gone or not ours it gets a new one. Raises WorkspaceLost when its folder is gone."""
-    try:
-        return slots.verify(ws)
-    except WorkspaceLost as lost:
-        if not lost.files:
-            raise
-    record = slots.read_record(ws.path.parent, ws.slot)
-    snapshot.swallow(repo, ws.git_dir, record.run)
-    slots.build_git(ws.git_dir, record)
-    slots.give(repo, ws, record.start)
-    # Its branch is at the start again; the index says what that held, so that only what differs is unsaved work.
-    git(ws, "read-tree", record.start)
-    return record
 
 
 def reset(pool: Pool, ws: Workspace, start: str) -> tuple[Workspace, Rescued | None]:
