@@ -155,7 +155,7 @@ def wait(folder: Path, timeout_s: float) -> Running | Exit | Lost | Absent:
 
 
 def _record(folder: Path) -> Exit | None:
-    with contextlib.suppress(FileNotFoundError):
+    with contextlib.suppress(FileNotFoundError, msgspec.DecodeError):  # one that a power cut damaged says nothing
         return msgspec.json.decode((folder / "exit.json").read_bytes(), type=Exit)
     return None
 

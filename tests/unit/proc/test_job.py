@@ -145,6 +145,15 @@ def test_killed_supervisor_is_lost(folder: Path) -> None:
     assert not (folder / "exit.json").exists()
 
 
+@pytest.mark.parametrize("left", [b"", b'{"code":0,"sig', b"{}"])
+def test_a_damaged_record_is_lost(folder: Path, left: bytes) -> None:
+    """A record that a power cut emptied or cut off tells nothing: nobody knows how the job ended (ruling 9)."""
+    start(folder, job(folder, "echo run"))
+    ended(folder)
+    (folder / "exit.json").write_bytes(left)
+    until(lambda: look(folder) == Lost(), "lost")
+
+
 def test_a_look_waits_for_the_name(folder: Path) -> None:
     """A supervisor that holds its folder and has not said yet who it is has lost nothing."""
     me = processes.identity(os.getpid())
