@@ -4,10 +4,16 @@ import os
 import select
 import signal
 import subprocess
+import threading
 from collections.abc import Mapping, Sequence
 from io import FileIO
 from pathlib import Path
 from typing import NamedTuple
+
+from nightcrew.proc import processes
+
+_LOCK = threading.Lock()
+_RUNNING: dict[int, signal.Signals] = {}  # every group that runs, and what ends it next
 
 
 class Ended(NamedTuple):
@@ -41,9 +47,19 @@ def call(argv: Sequence[str], *, cwd: Path, env: Mapping[str, str], stdin: bytes
         return Ended(code, _content(out), _content(err), timed_out=not ended)
 
 
+def end_all() -> None:
+    """Have every program that runs (in whatever thread) end, with its group: asked the first time, killed the second."""
+    with _LOCK:
+        for pid, how in _RUNNING.items():  # ours until its thread reaps it: its pid cannot be another's
+            _RUNNING[pid] = signal.SIGKILL
+            processes.tell(-pid, how)
+
+
 def _wait(child: subprocess.Popen[bytes], timeout_s: float) -> bool:
     """Wait for the exit; at the limit, and when we are interrupted, kill the group. Whether it ended by itself."""
     held = os.pidfd_open(child.pid)
+    with _LOCK:
+        _RUNNING[child.pid] = signal.SIGTERM
     ended = False
     try:
         poll = select.poll()
@@ -51,8 +67,10 @@ def _wait(child: subprocess.Popen[bytes], timeout_s: float) -> bool:
         ended = bool(poll.poll(max(0.0, timeout_s) * 1000))
     finally:
         os.close(held)
-        if not ended:
-            os.killpg(child.pid, signal.SIGKILL)
+        with _LOCK:
+            told = _RUNNING.pop(child.pid) is signal.SIGKILL
+        if told or not ended:
+            processes.tell(-child.pid, signal.SIGKILL)
         child.wait()
     return ended
 

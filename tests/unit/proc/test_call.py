@@ -1,9 +1,12 @@
 """Short programs run to their end, whatever they do to their output."""
 
 import os
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from nightcrew.proc.call import Ended, call
+import pytest
+
+from nightcrew.proc.call import Ended, call, end_all
 from unit.proc.yard import ENV, holders, token, until
 
 
@@ -40,6 +43,21 @@ def test_limit_kills_the_group_and_keeps_output(tmp_path: Path) -> None:
     nap = token(tmp_path)
     ended = shell(tmp_path, f"echo early; sleep {nap} & sleep {nap}", timeout_s=0.3)
     assert ended == (137, b"early\n", b"", True)
+    until(lambda: not holders(nap), "the group is gone")
+
+
+@pytest.mark.parametrize("deaf", ["", "trap '' TERM; "])
+def test_all_that_run_can_be_ended(tmp_path: Path, deaf: str) -> None:
+    """A program that hangs in another thread ends with its whole group: asked first, killed when it is told again."""
+    nap = token(tmp_path)
+    with ThreadPoolExecutor() as pool:
+        hangs = pool.submit(shell, tmp_path, f"{deaf}sleep {nap} & sleep {nap}; sleep {nap}", timeout_s=60)
+        until(lambda: len(holders(nap)) == 2, "it hangs")
+        end_all()
+        if deaf:
+            assert len(holders(nap)) == 2, "asked only"
+            end_all()
+        assert hangs.result(30).code == (137 if deaf else 143)
     until(lambda: not holders(nap), "the group is gone")
 
 
