@@ -9,7 +9,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export PIP_NO_INPUT := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check lint types contract picture bench
+.PHONY: help setup demo test check lint types walk contract picture bench
 .DELETE_ON_ERROR:
 
 help: ## say what can be made
@@ -32,6 +32,9 @@ lint: setup ## formatting, lint rules and the import floors
 
 contract: setup ## the real agent programs against a model service on loopback
 	$(BIN)/pytest tests/contract
+
+walk: setup ## visit every state of small runs, with a larger bound than the tests have
+	@PYTHONPATH=tests $(BIN)/python tests/walk.py
 
 picture: setup ## draw docs/picture.svg from a run of the demo
 	$(BIN)/python tools/picture.py

@@ -1,0 +1,90 @@
+"""The small runs that are walked, each with one thing that may go wrong in every way; as a program, all of them with a larger bound (`make walk`)."""
+
+import sys
+from typing import Any, NamedTuple
+
+from nightcrew.core import reducer
+from nightcrew.core.limits import Limit, Limits
+from nightcrew.core.settings import Ladder, Pipeline, Verify
+from support.walk import Bounds, Walked, walk
+from support.world import GATE, story
+
+UNBOUNDED = Limits(usd=Limit(None), turns=Limit(None), wall=Limit(None))
+SKIPS = Ladder(dev_fix=False)
+SHORT = Ladder(dev_fix=False, ceiling=3)
+SECOND = "beta alpha"
+"""Fixers by name, so that the fixer chain is not the developer's."""
+LARGER = 250_000
+"""States of each walk at most, where time does not matter."""
+
+
+class Walk(NamedTuple):
+    """A walk of the tests: its bounds, and how many states it comes to at least."""
+
+    bounds: Bounds
+    floor: int
+
+
+def small(nodes: str, ends: str = "", words: str = "", *, ladder: Ladder | None = None, **told: Any) -> Bounds:
+    """A run of one iteration and one round of everything; `nodes` may fail by those `ends`, people say those `words`."""
+    rounds: dict[str, Any] = {
+        "plan": False, "reviewers": 0, "review_rounds": 1, "gate_fix_rounds": 1, "land_rounds": 1, "conflict_rounds": 1,
+        "continuations": 1, "retries": 1,
+    }  # fmt: skip
+    rounds |= {name: told.pop(name) for name in ("iterations", "reviewers") if name in told}
+    first = story(
+        **{"roster": "alpha", "fixer": "alpha", "land": "local", **told},
+        pipeline=Pipeline(**rounds), ladder=ladder or Ladder(), limits=UNBOUNDED,
+    )  # fmt: skip
+    return Bounds(first, frozenset(nodes.split()), frozenset(words.split()), ends=frozenset(ends.split()))
+
+
+TWO: dict[str, Any] = {"roster": "alpha beta", "fixer": SECOND}
+E2E: dict[str, Any] = {"verify": Verify(gate=(GATE,), e2e=("make e2e",))}
+
+WALKS = {
+    "every level": Walk(small("implement dev-fix", "refused WorkCollected", iterations=2), 30_000),
+    "two agents": Walk(small("implement", "refused timeout", **TWO), 20_000),
+    "gate": Walk(small("gate gate-fix", "CommandsEnded refused WorkCollected", ladder=SKIPS, **TWO), 20_000),
+    "review": Walk(small("review fix", "refused ok WorkCollected", ladder=SKIPS, reviewers=1, **TWO), 5_000),
+    "checks": Walk(small("e2e fix", "CommandsEnded refused", ladder=SKIPS, reviewers=1, **TWO, **E2E), 5_000),
+    "quota": Walk(small("implement", "quota AgentCooling", ladder=SKIPS, **TWO), 12_000),
+    "our bugs": Walk(small("*", "HandlerCrashed TurnLost", ladder=SHORT), 9_000),
+    "marker": Walk(small("marker finalize", "", "cancel park answer"), 9_000),
+    "people": Walk(
+        small("implement gate", "refused CommandsEnded", "cancel park answer", ladder=Ladder(ceiling=3)), 8_000
+    ),
+}
+"""Small enough to be walked to the end."""
+ALL = small("*", reviewers=1, iterations=2, **TWO)
+"""Everything may go wrong in every way: walked as far as the bound."""
+WIDER = {
+    "two agents, two iterations": small("implement", "refused", iterations=2, **TWO),
+    "every claim": small("implement", "refused ok", iterations=2),
+    "logins": small("implement", "auth", "answer", ladder=SKIPS, **TWO),
+    "base": small("sync rebase", "BaseSynced refused", ladder=SKIPS, **TWO),
+    "landing": small("land commit", "LandingRefused CommitMade CommitRefused refused", ladder=SKIPS, **TWO),
+    "workspaces": small("*", "WorkspaceLost", ladder=SKIPS),
+    "steps": small("*", "StepFailed", ladder=SHORT),
+    "every end of a turn": small("implement", ladder=SHORT, **TWO),
+    "everything": ALL,
+}
+"""Walked only where time does not matter."""
+
+
+def main() -> int:
+    """Walk all of them; the last line counts, violations are told with the facts that lead there."""
+    total: list[Walked] = []
+    for name, bounds in ({n: w.bounds for n, w in WALKS.items()} | WIDER).items():
+        done = walk(reducer.reduce, reducer.wanted, bounds._replace(states=LARGER), most=5)
+        print(f"{name}: {done}{'' if done.whole else ' (as far as the bound)'}", flush=True)  # noqa: T201
+        for violation in done.violations:
+            print(violation)  # noqa: T201
+        total.append(done)
+    broken = sum(len(done.violations) for done in total)
+    print(f"states {sum(d.states for d in total)} edges {sum(d.edges for d in total)} violations {broken}")  # noqa: T201
+    return 1 if broken else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
