@@ -8,10 +8,9 @@ from nightcrew.git.sealed import Place, dated, git, run
 from nightcrew.git.slots import Record, Workspace, remove, submodules
 from nightcrew.git.snapshot import Survey, sound
 
-IN_PROGRESS = (
-    *("rebase-merge", "rebase-apply", "MERGE_HEAD", "CHERRY_PICK_HEAD", "REVERT_HEAD", "sequencer", "BISECT_LOG"),
-)
-LEFT_OVER = ("AUTO_MERGE", "MERGE_MSG", "MERGE_MODE", "SQUASH_MSG", "REBASE_HEAD", "BISECT_START", "BISECT_NAMES")
+_HEADS = ("MERGE_HEAD", "CHERRY_PICK_HEAD", "REVERT_HEAD")
+IN_PROGRESS = (*_HEADS, "rebase-merge", "rebase-apply", "sequencer", "BISECT_LOG")
+LEFT_OVER = ("REBASE_HEAD", "BISECT_START", "BISECT_NAMES")  # what a reset does not take away itself
 
 
 class Collected(NamedTuple):

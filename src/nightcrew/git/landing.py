@@ -170,9 +170,8 @@ def drop_run(repo: Repo, run_id: str, proven: str = "") -> tuple[str, ...]:
     refs = [(name, commit, tree) for name, commit, tree in (line.split(" ") for line in said.splitlines())]
     found = [one for one in refs if one[0].startswith(prefix)]
     heads = {commit for name, commit, _ in refs if not name.startswith(prefix)}
-    held = proven in heads or (
-        proven and git(repo, "for-each-ref", "--count=1", f"--contains={proven}", *BRANCHES, ok=(0, 129))
-    )
+    containing = ("for-each-ref", "--count=1", f"--contains={proven}", *BRANCHES)
+    held = proven and (proven in heads or git(repo, *containing, ok=(0, 129)))
     kept = _only_there(repo, prefix, found) if found and not held else set()
     gone = [f"delete {name} {commit}\n" for name, commit, _ in found if name not in kept]
     git(repo, "update-ref", "--stdin", stdin="".join(gone).encode())

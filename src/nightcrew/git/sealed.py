@@ -4,7 +4,6 @@ import os
 import re
 import time
 from collections.abc import Mapping
-from enum import Enum
 from pathlib import Path
 from types import MappingProxyType
 from typing import NamedTuple, Protocol
@@ -17,17 +16,6 @@ AS_IS: Env = MappingProxyType({})
 LOCK_WAIT_S = 10.0  # how long a lock that somebody else holds is waited for
 NEUTRAL = ("nightcrew", "nightcrew@localhost")  # name and mail of the identity that stands for nobody
 
-
-class Profile(Enum):
-    """Whose configuration counts (rulings 16); the value is the longest a call may take, in seconds."""
-
-    # Ours alone, for all work: the person's global and system configuration is not read. A checkout can take minutes.
-    PLAIN = 600.0
-    # The person's, never interactive: for fetch, the final commit, push, and what touches the person's own checkout.
-    OPERATOR = 180.0
-
-
-PLAIN, OPERATOR = Profile
 
 # The options that name the repository, the folder to work in, and the caller's environment.
 Where = tuple[tuple[str, ...], Path, Env]
@@ -111,6 +99,19 @@ OURS = (
     ("safe.directory", "*"),
 )
 
+
+class Profile(NamedTuple):
+    """Whose configuration counts (rulings 16): what we set on top of it, and the longest a call may take, in seconds."""
+
+    settings: tuple[tuple[str, str], ...]
+    limit_s: float
+
+
+# Ours alone, for all work: the person's global and system configuration is not read. A checkout can take minutes.
+PLAIN = Profile(OURS, 600.0)
+# The person's, never interactive: for fetch, the final commit, push, and what touches the person's own checkout.
+OPERATOR = Profile(ALWAYS, 180.0)
+
 # What the plain profile keeps: programs of filters are found, a global ignore file counts.
 PASSED = ("PATH", "HOME", "XDG_CONFIG_HOME", "TMPDIR", "LD_LIBRARY_PATH")
 
@@ -135,12 +136,11 @@ def run(
     """One git call; its exit status is one of `ok`, else `GitError`. A lock that somebody holds is waited for."""
     options, cwd, theirs = place.where
     # Settings on the command line are stronger than any file.
-    pairs = OURS if profile is PLAIN else ALWAYS
-    settings = (word for key, value in pairs for word in ("-c", f"{key}={value}"))
+    settings = (word for key, value in profile.settings for word in ("-c", f"{key}={value}"))
     words, full = ("git", *settings, *options, *args), {**_environment(profile, theirs), **env}
     until, pause = time.monotonic() + LOCK_WAIT_S, 0.02
     while True:
-        ended = call(words, cwd=cwd, env=full, stdin=stdin, timeout_s=profile.value)
+        ended = call(words, cwd=cwd, env=full, stdin=stdin, timeout_s=profile.limit_s)
         if not ended.timed_out and ended.code in ok:
             return ended
         if not LOCKED.search(os.fsdecode(ended.err)) or time.monotonic() > until:

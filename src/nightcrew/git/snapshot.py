@@ -151,11 +151,9 @@ def publish(repo: Repo, ws: Workspace, run_id: str, name: str, commit: str) -> N
     try:
         bring(repo, ws.git_dir, f"{commit}:{full}")
     except GitError as error:
-        before = git(repo, "rev-parse", "--verify", "-q", full, ok=(0, 1))
-        # Exit 1 is git's refusal to move a ref that would lose commits; anything else is a failure.
-        if error.code != 1 or not before:
+        if error.code != 1:  # git's refusal to move a ref that would lose commits
             raise
-        name_rescue(repo, run_id, before)
+        name_rescue(repo, run_id, git(repo, "rev-parse", "--verify", full))
         bring(repo, ws.git_dir, f"+{commit}:{full}")
 
 

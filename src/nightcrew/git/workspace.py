@@ -137,7 +137,7 @@ def copy_files(pool: Pool, ws: Workspace, patterns: Iterable[str]) -> tuple[str,
         return ()
     found = {path.relative_to(source) for pattern in patterns for path in source.glob(pattern) if path.is_file()}
     names = sorted(str(path) for path in found if ".git" not in path.parts)
-    record = slots.verify(ws)
+    record = slots.read_record(pool.root, ws.slot)
     copies = tuple(dict.fromkeys([*record.copies, *names]))
     slots.write_record(pool.root, replace(record, copies=copies, files=slots.template(pool.repo, copies)))
     slots.verify(ws)
