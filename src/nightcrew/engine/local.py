@@ -24,12 +24,16 @@ from nightcrew.engine import handlers
 from nightcrew.engine.tools import Ctx, Tools, folder_of
 from nightcrew.errors import UserError
 from nightcrew.journal.store import Journal, Lease
+from nightcrew.proc.call import end_all
 
 SNAPSHOT_EVERY = 200
 """Entries between two snapshots, which are a cache only."""
 
 UNWRITABLE = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EROFS})
 """What a disk says that takes nothing more."""
+
+PATIENCE_S = 1.0
+"""How long a program of ours (git, what it calls) that still runs when we leave may take to end by itself, and once it is told to."""
 
 OnEntry = Callable[[RunState, Entry], None]
 
@@ -227,7 +231,16 @@ async def _drive(driver: Driver, *, wait: bool) -> Left:
         state = await driving
     except asyncio.CancelledError:
         state = driver.state
+    finally:
+        await _still()
     return Left(state, got[-1] if got else 0)
+
+
+async def _still() -> None:
+    """Wait for the threads that handlers left behind; a program that one of them waits for for long is ended."""
+    over = asyncio.ensure_future(asyncio.get_running_loop().shutdown_default_executor())
+    while not (await asyncio.wait({over}, timeout=PATIENCE_S))[0]:
+        end_all()
 
 
 def folded(journal: Journal, run: RunId) -> RunState:
