@@ -16,21 +16,15 @@ def fault(error: Exception, env: Mapping[str, str]) -> tuple[str, int]:
         return f"nothing can be recorded, so nothing goes on: {error.reason} (mend it, then: nightcrew resume)", 1
     if isinstance(error, Fenced):
         return f"{error}; this process leaves it alone", 1
-    said = f"{type(error).__name__}: {error}".splitlines()[0]
-    hide = Redactor(known_secrets(env))
-    return (
-        f"a bug of nightcrew: {hide.text(said)} ({_kept(hide.text(''.join(traceback.format_exception(error))), env)})",
-        70,
-    )
-
-
-def _kept(told: str, env: Mapping[str, str]) -> str:
+    hide = Redactor(known_secrets(env)).text
+    said = hide(f"{type(error).__name__}: {error}".splitlines()[0])
     folder = home_of(env) / "faults"
     path = folder / f"{time.strftime('%Y%m%d-%H%M%S', time.gmtime())}-{os.getpid()}.txt"
+    kept = f"its traceback is in {path}"
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         path.touch(0o600)
-        path.write_text(told, "utf-8")
+        path.write_text(hide("".join(traceback.format_exception(error))), "utf-8")
     except OSError as why:
-        return f"its traceback could not be kept in {folder}: {why.strerror}"
-    return f"its traceback is in {path}"
+        kept = f"its traceback could not be kept in {folder}: {why.strerror}"
+    return f"a bug of nightcrew: {said} ({kept})", 70

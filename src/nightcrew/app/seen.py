@@ -50,7 +50,7 @@ def effect_folder(home: Path, key: EffectId) -> Path:
 
 def outputs(seen: Seen, env: Mapping[str, str], seat: str = "") -> list[tuple[str, Path]]:
     """Each file of output with its title, in order; of one seat or purpose if named. Raises UserError when there is nothing of that seat."""
-    begun = [entry.event.effect for entry in seen.entries() if isinstance(entry.event, EffectStarted)]
+    begun = (entry.event.effect for entry in seen.entries() if isinstance(entry.event, EffectStarted))
     told = [effect for effect in begun if isinstance(effect, StartTurn | RunCommands)]
     mine = [effect for effect in told if seat in {"", effect.seat, effect.node}]
     if seat and not mine:

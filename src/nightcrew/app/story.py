@@ -13,6 +13,7 @@ from nightcrew.core import events as ev
 from nightcrew.core import work
 from nightcrew.core.effects import StartTurn, Timer
 from nightcrew.core.limits import Spend
+from nightcrew.core.phases.review import panel
 from nightcrew.core.reducer import begin, reduce
 from nightcrew.core.state import Opened, RunState
 
@@ -68,7 +69,7 @@ class Recovery(Struct, frozen=True):
     record: tuple[Line, ...]
 
 
-class Story(Struct, frozen=True, kw_only=True):
+class Story(Struct, frozen=True):
     """A run from its first fact to the newest, all times in seconds since the epoch."""
 
     stands: Conclusion
@@ -100,40 +101,26 @@ def story(entries: Sequence[ev.Entry]) -> Story:
     """The story that these facts tell; they begin with a run's first."""
     told = tuple(steps(entries))
     state, lines = told[-1].after, tuple(line for step in told for line in said(step))
+    turns, candidates = sorted(_turns(told), key=lambda turn: turn.began_at), tuple(state.candidates.values())
     return Story(
-        stands=conclusion(state),
-        started=state.started,
-        base=state.base,
-        began_at=entries[0].at,
-        last_at=state.at,
-        seq=state.seq,
-        turns=tuple(sorted(_turns(told), key=lambda turn: turn.began_at)),
-        handovers=state.handovers,
-        candidates=tuple(state.candidates.values()),
-        winner=state.winner,
-        recovery=_recovery(state, lines),
-        questions=tuple(state.questions.values()),
-        lines=lines,
-        spend=state.spend,
-        landing=state.landing,
-    )
+        conclusion(state), state.started, state.base, entries[0].at, state.at, state.seq, tuple(turns), state.handovers,
+        candidates, state.winner, _recovery(state, lines), tuple(state.questions.values()), lines, state.spend, state.landing,
+    )  # fmt: skip
 
 
 def _turns(told: Sequence[Step]) -> Iterator[Turn]:
-    for step in told:
-        event = step.entry.event
-        if isinstance(event, ev.Answer) and event.terminal and not isinstance(event, ev.AgentCooling):
-            yield from _turn(step.before.open.get(event.key), step.entry.at, event)
-    for opened in told[-1].after.open.values():
-        yield from _turn(opened, None, None)
-
-
-def _turn(opened: Opened | None, ended_at: float | None, end: ev.Event | None) -> Iterator[Turn]:
+    answers = [(step, e) for step in told if isinstance(e := step.entry.event, ev.Answer) and e.terminal]
+    found: list[tuple[Opened | None, float | None, ev.Event | None]]
+    found = [
+        (step.before.open.get(e.key), step.entry.at, e) for step, e in answers if not isinstance(e, ev.AgentCooling)
+    ]
+    found += [(opened, None, None) for opened in told[-1].after.open.values()]
     kinds = {type(None): "", ev.Cancelled: "cancelled", ev.TurnLost: "lost", ev.WorkspaceLost: "lost"}
-    if opened and isinstance(turn := opened.effect, StartTurn):
-        outcome = end.outcome if isinstance(end, ev.TurnEnded) else None
-        kind = outcome.kind if outcome else kinds.get(type(end), "failed")
-        yield Turn(turn.key, turn.node, turn.seat, turn.agent, opened.at, ended_at, kind, outcome)
+    for opened, ended_at, end in found:
+        if opened and isinstance(turn := opened.effect, StartTurn):
+            outcome = end.outcome if isinstance(end, ev.TurnEnded) else None
+            kind = outcome.kind if outcome else kinds.get(type(end), "failed")
+            yield Turn(turn.key, turn.node, turn.seat, turn.agent, opened.at, ended_at, kind, outcome)
 
 
 def _recovery(state: RunState, lines: Iterable[Line]) -> Recovery:
@@ -186,8 +173,9 @@ def said(step: Step) -> Iterator[Line]:
     told += [("question", f"asks: {q.text} [{q.how}] {answer_command(after, q)}") for q in asked]
     if after.trouble and (before.trouble is None or before.trouble.failure is not after.trouble.failure):
         told.append(("recovery", f"{after.trouble.failed_phase} failed: {after.trouble.failure.reason}"))
-    if (before.phase != after.phase or before is after) and not after.done:
-        told.append(("phase", f"→ {after.phase}" + (f", {rounds}" if (rounds := rounds_of(after)) else "")))
+    rounds, reviewing = rounds_of(after), after.phase is work.PipelinePhase.Review
+    if (before.phase != after.phase or before is after) and not after.done and (rounds or not reviewing):
+        told.append(("phase", f"→ {after.phase}" + (f", {rounds}" if rounds else "")))
     return (Line(seq, at, topic, words, tuple(more)) for topic, words, *more in told if words)
 
 
@@ -267,10 +255,10 @@ def _reason(handover: work.Handover) -> str:
 
 
 def rounds_of(state: RunState) -> str:
-    """Which round of how many the present phase is in; "" where none are counted."""
+    """Which round of how many the present phase is in; "" where none are counted, and in Review by nobody."""
     told, review, gate, landing = state.settings.pipeline, state.reviewing, state.validating, state.trying
     word, n, most = {
-        work.PipelinePhase.Review: ("round", review.round, told.review_rounds + review.granted),
+        work.PipelinePhase.Review: ("round", review.round if panel(state) else 0, told.review_rounds + review.granted),
         work.PipelinePhase.FinalValidation: ("gate fix", gate.rounds, told.gate_fix_rounds + gate.granted),
         work.PipelinePhase.Landing: ("landing fix", landing.rounds, told.land_rounds + landing.granted),
     }.get(state.phase, ("", 0, 0))

@@ -82,8 +82,7 @@ def _cost(story: Story) -> Iterator[str]:
 def _bound(name: str, limit: Limit) -> str:
     if limit.value is None:
         return f"{name} none"
-    amount = span(limit.value) if name == "wall" else f"{limit.value:g}"
-    return f"{name} {amount}" + (" (yours)" if limit.mine else "")
+    return f"{name} {span(limit.value) if name == 'wall' else f'{limit.value:g}'}" + (" (yours)" if limit.mine else "")
 
 
 def _landing(story: Story) -> Iterator[str]:

@@ -12,8 +12,8 @@ from nightcrew.core.reducer import blocked, desired
 from nightcrew.core.state import RunState, Trouble, line
 from nightcrew.core.work import Landing, PipelinePhase, Question
 
-OK, FAILED, REFUSED, LATER = 0, 1, 2, 3
-"""Exit codes: done · blocked or interrupted · refused before anybody was paid · waiting or parked."""
+EXITS = {"blocked": 1, "interrupted": 1, "refused": 2, "running": 3, "recovering": 3, "waiting": 3, "parked": 3}
+"""What is exited with, by the word for how a run stands; a good end is 0."""
 _CONTROL = {n: None for n in (*range(32), *range(127, 160)) if chr(n) not in "\n\t"}
 
 
@@ -32,10 +32,10 @@ class Conclusion(Struct, frozen=True):
 
 def conclusion(state: RunState) -> Conclusion:
     """How the run stands, derived from its facts; every `headline` begins with its `word`, which is one of `runs.WORDS`."""
-    word, code, why, command = _stands(state)
+    word, why, command = _stands(state)
     run, landing = state.started.run, state.landing
     undone = undo(landing, state.started.remote) if landing else ""
-    return Conclusion(run, short(run), word, code, _line(state, word, why), why, command, undone)
+    return Conclusion(run, short(run), word, EXITS.get(word, 0), _line(state, word, why), why, command, undone)
 
 
 def headline(state: RunState) -> str:
@@ -43,46 +43,43 @@ def headline(state: RunState) -> str:
     return conclusion(state).headline
 
 
-def _stands(state: RunState) -> tuple[str, int, str, str]:
+def _stands(state: RunState) -> tuple[str, str, str]:
     marker, question, resume = state.marker, blocked(state), f"nightcrew resume {short(state.started.run)}"
     if state.phase is PipelinePhase.Complete:
         return _completed(state)
     if state.refused:
-        return "refused", REFUSED, state.refused, ""
+        return "refused", state.refused, ""
     if state.phase is PipelinePhase.Interrupted:
-        return "interrupted", FAILED, state.ended, resume.replace("resume", "show")
+        return "interrupted", state.ended, resume.replace("resume", "show")
     if marker is not None and marker.is_failure:
-        return "interrupted", FAILED, f"{marker.reason}; still putting things in order", resume
+        return "interrupted", f"{marker.reason}; still putting things in order", resume
     if state.parked:
-        still = any(o.begun for o in state.open.values())
-        return "parked", LATER, "once what runs has ended" if still else "", resume
+        return "parked", "once what runs has ended" if any(o.begun for o in state.open.values()) else "", resume
     if question is not None:
-        return "blocked", FAILED, question.text, answer_command(state, question)
+        return "blocked", question.text, answer_command(state, question)
     return *_goes_on(state), resume
 
 
-def _completed(state: RunState) -> tuple[str, int, str, str]:
+def _completed(state: RunState) -> tuple[str, str, str]:
     landing = state.landing
-    if state.already:
-        done, there = "nothing was left to do, says every implementer", f"{state.started.target} has the change"
-        return state.already, OK, there if state.already == "already landed" else done, ""
     if landing is None:
-        return "ready", OK, "", ""
+        done, there = "nothing was left to do, says every implementer", f"{state.started.target} has the change"
+        return state.already, there if state.already == "already landed" else done, ""
     if landing.mode == "branch":
-        return "ready", OK, landing.note, f"git merge --ff-only {landing.branch}"
-    return "landed", OK, landing.note, f"git show {landing.commit[:12]}"
+        return "ready", landing.note, f"git merge --ff-only {landing.branch}"
+    return "landed", landing.note, f"git show {landing.commit[:12]}"
 
 
-def _goes_on(state: RunState) -> tuple[str, int, str]:
+def _goes_on(state: RunState) -> tuple[str, str]:
     timer, trouble = waits_for(state), state.trouble if state.trouble and not state.trouble.over else None
     if trouble and not trouble.unavailable:
-        return "recovering", LATER, _recovering(state, trouble)
+        return "recovering", _recovering(state, trouble)
     if timer:
         why = f": {trouble.failure.reason}" if trouble else ""
-        return "waiting", LATER, f"until {clock(timer.fire_at, state.at)}, {timer.why}{why}"
+        return "waiting", f"until {clock(timer.fire_at, state.at)}, {timer.why}{why}"
     doing = [doing_now(o.effect) for o in state.open.values() if o.begun or not isinstance(o.effect, StartTurn)]
     seats = ", ".join(dict.fromkeys(filter(None, doing)))
-    return "running", LATER, f"{state.phase}: {seats}" if seats else str(state.phase)
+    return "running", f"{state.phase}: {seats}" if seats else str(state.phase)
 
 
 def _recovering(state: RunState, trouble: Trouble) -> str:
@@ -95,16 +92,13 @@ def _recovering(state: RunState, trouble: Trouble) -> str:
 
 
 def _line(state: RunState, word: str, why: str) -> str:
-    landing = state.landing
-    if word == "landed" and landing:
-        return f"landed on {landing.branch} as {landing.commit[:10]}" + (f", {why}" if why else "")
-    if word == "ready" and landing:
-        return f"ready: branch {landing.branch}" + (f", not landed: {why}" if why else "")
-    asked = [line(q.text) for q in state.questions.values() if not q.holds and not state.done]
-    asks = f" (asks: {asked[0]})" if asked else ""
-    if word == "waiting":
-        return f"waiting {why}{asks}"
-    return f"{word}: {why}{asks}" if why else f"{word}{asks}"
+    told, before_why = word, " " if word == "waiting" else ": "
+    if state.landing and word == "landed":
+        told, before_why = f"landed on {state.landing.branch} as {state.landing.commit[:10]}", ", "
+    elif state.landing and word == "ready":
+        told, before_why = f"ready: branch {state.landing.branch}", ", not landed: "
+    asked = [f" (asks: {line(q.text)})" for q in state.questions.values() if not q.holds and not state.done]
+    return told + (before_why + why if why else "") + "".join(asked[:1])
 
 
 def waits_for(state: RunState) -> Timer | None:

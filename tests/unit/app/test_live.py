@@ -5,12 +5,15 @@ import threading
 from pathlib import Path
 
 import pytest
+from msgspec import structs
 
 from nightcrew.app.live import TAIL, activity, changes, follow, panel
 from nightcrew.app.seen import effect_folder, outputs, replayed, seen
 from nightcrew.app.seen import told as replay_told
 from nightcrew.app.story import steps
 from nightcrew.core.effects import StartTurn
+from nightcrew.core.roster import AgentRole, Roles
+from nightcrew.core.settings import Pipeline
 from nightcrew.core.state import RunState
 from nightcrew.core.work import PipelinePhase
 from nightcrew.errors import UserError
@@ -46,6 +49,17 @@ def test_what_happens_is_told_in_order() -> None:
     ]
     places = [told.index(text) for text in wanted]
     assert places == sorted(places)
+
+
+def test_a_review_by_nobody_is_passed_over() -> None:
+    """Where no reviewer is wanted, or none can review, no round of review is announced."""
+    first = started("local")
+    none = structs.replace(first, settings=structs.replace(first.settings, pipeline=Pipeline(reviewers=0)))
+    nobody = structs.replace(first, roles=Roles({**first.roles.chains, AgentRole.Reviewer: ()}))
+    for told in (none, nobody):
+        seen = lines(World(told).play())
+        assert "→ FinalValidation" in seen
+        assert not [text for text in seen if "Review" in text]
 
 
 def test_recovery_is_told_as_it_happens() -> None:
@@ -119,7 +133,7 @@ def test_activity_shows_no_secret(tmp_path: Path) -> None:
 
 
 def test_following_sees_every_fact_once_and_ends_with_the_run(tmp_path: Path) -> None:
-    """A reader in another place gets facts as they are written, woken by the files, and stops when the run is over."""
+    """A reader in another place gets facts as they are written, and stops when the run is over."""
     world = World(started("local")).play(working)
     journal = written(world, tmp_path)
     env = {"NIGHTCREW_HOME": str(tmp_path)}
@@ -133,7 +147,7 @@ def test_following_sees_every_fact_once_and_ends_with_the_run(tmp_path: Path) ->
             half.set()
 
     journal_entries = list(world.entries)
-    reader = threading.Thread(target=lambda: follow(seen(env), env, show))
+    reader = threading.Thread(target=lambda: follow(seen(env), show))
     reader.start()
     assert half.wait(30)
     for entry in world.play().entries[len(journal_entries) :]:
@@ -145,7 +159,7 @@ def test_following_sees_every_fact_once_and_ends_with_the_run(tmp_path: Path) ->
 
 
 def test_following_ends_when_the_driver_is_gone(tmp_path: Path) -> None:
-    """The end of the driving process is heard too; a run that nobody drives is told to its last fact."""
+    """The end of the driving process is seen too; a run that nobody drives is told to its last fact."""
     world = World().play(working)
     journal = written(world, tmp_path)
     env = {"NIGHTCREW_HOME": str(tmp_path)}
@@ -156,7 +170,7 @@ def test_following_ends_when_the_driver_is_gone(tmp_path: Path) -> None:
         if state.seq == len(world.entries):
             told.set()
 
-    reader = threading.Thread(target=lambda: follow(seen(env), env, show))
+    reader = threading.Thread(target=lambda: follow(seen(env), show))
     reader.start()
     assert told.wait(30)
     assert reader.is_alive()

@@ -43,14 +43,18 @@ def _wants(state: RunState) -> tuple[effects.Effect, ...]:
             return ()
 
 
+def panel(state: RunState) -> bool:
+    """Whether anybody reviews: somebody shall, and somebody can."""
+    return state.settings.pipeline.reviewers > 0 and bool(state.started.roles.chain(AgentRole.Reviewer))
+
+
 def _arrived(state: RunState) -> RunState:
     at = state.reviewing
     if state.unreviewed:
         return _once_more(state)
     if at.step == "base" and at.basing.step == "done":
         return _at(state, step="ask")
-    panel = state.settings.pipeline.reviewers > 0 and bool(state.started.roles.chain(AgentRole.Reviewer))
-    if at.step == "ask" and (not panel or SEAT in at.reviews):
+    if at.step == "ask" and (not panel(state) or SEAT in at.reviews):
         return _after_panel(state)
     return _decide(state) if at.step == "decide" else state
 
