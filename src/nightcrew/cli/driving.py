@@ -12,7 +12,7 @@ from nightcrew.app.ground import Untrusted
 from nightcrew.app.seen import RunId, seen
 from nightcrew.app.text import ending_told
 from nightcrew.app.views import conclusion
-from nightcrew.cli.output import environment, json_option, lines, run_argument, say
+from nightcrew.cli.output import environment, json_option, run_argument, say
 from nightcrew.cli.screen import screen
 from nightcrew.cli.verbs import TABLE
 from nightcrew.errors import UserError
@@ -90,7 +90,7 @@ def answer(*, run: str, text: tuple[str, ...], question: str, json_: bool) -> in
     which = control.answer(found, environment(), " ".join(text), question)
     if not control.driven(found, environment()):
         return _drive(found, json_=json_, wait=True)
-    lines([f"{found}: answered {which}"])
+    click.echo(f"{found}: answered {which}")
     return 0
 
 
@@ -101,7 +101,7 @@ def park(*, run: str, now: bool) -> None:
     """Let what runs in RUN (the newest if none is named) come to its end, and begin nothing new."""
     found = seen(environment(), run).run
     control.park(found, environment(), now=now)
-    lines([f"{found}: parking; go on with: nightcrew resume {found.rsplit('-', 1)[-1]}"])
+    click.echo(f"{found}: parking; go on with: nightcrew resume {found.rsplit('-', 1)[-1]}")
 
 
 @click.command
@@ -111,7 +111,7 @@ def cancel(run: str) -> None:
     found = seen(environment(), run).run
     control.cancel(found, environment())
     later = f"cancelled once it is driven: nightcrew resume {found.rsplit('-', 1)[-1]}"
-    lines([f"{found}: {'cancelling' if control.driven(found, environment()) else later}"])
+    click.echo(f"{found}: {'cancelling' if control.driven(found, environment()) else later}")
 
 
 @click.command
@@ -139,16 +139,18 @@ def demo(*, crash: bool) -> int:
     from nightcrew.app import demo, story, text  # noqa: PLC0415 - the only verb that plays
 
     where = demo.stage(environment())
-    project = f"A small project with a failing test is in {where.project}."
-    lines([f"{project} The agents follow a script; the rest is real.", ""])
+    click.echo(
+        f"A small project with a failing test is in {where.project}. The agents follow a script; the rest is real.\n"
+    )
     started = demo.start(where)
     if crash:
         demo.crash(where, started)
-        lines(["nightcrew was killed with -9 while an agent works. The agent works on; resuming.", ""])
+        click.echo("nightcrew was killed with -9 while an agent works. The agent works on; resuming.\n")
     with screen(where.env) as show:
         left = control.drive(started, where.env, on_entry=demo.meddling(where, show))
-    lines(["", *text.told(story.story(seen(where.env, started).entries())), "", *demo.history(where), ""])
-    lines([f"Look around: cd {where.project}; NIGHTCREW_HOME={where.env['NIGHTCREW_HOME']} nightcrew show"])
+    told = text.told(story.story(seen(where.env, started).entries()))
+    click.echo("\n".join(["", *told, "", *demo.history(where), ""]))
+    click.echo(f"Look around: cd {where.project}; NIGHTCREW_HOME={where.env['NIGHTCREW_HOME']} nightcrew show")
     return conclusion(left.state).exit_code
 
 

@@ -18,7 +18,7 @@ def environment() -> dict[str, str]:
 def say(value: Any, text: Iterable[str], *, json_: bool) -> None:
     """Lines for people, or `value` as one JSON document, as documented in docs/json.md: a struct, rows, or rows by name."""
     if not json_:
-        lines(text)
+        click.echo("\n".join(text))
         return
     import json  # noqa: PLC0415 - only who asks for it pays
 
@@ -33,9 +33,3 @@ def _plain(value: Any) -> Any:
     import msgspec  # noqa: PLC0415 - a list does without
 
     return msgspec.to_builtins(value)
-
-
-def lines(text: Iterable[str]) -> None:
-    """Plain lines."""
-    for line in text:
-        click.echo(line)

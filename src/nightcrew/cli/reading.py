@@ -6,7 +6,7 @@ import click
 
 from nightcrew.app import live, seen, story, text
 from nightcrew.app.views import conclusion, printable
-from nightcrew.cli.output import environment, json_option, lines, run_argument, say
+from nightcrew.cli.output import environment, json_option, run_argument, say
 from nightcrew.cli.screen import screen
 
 
@@ -26,8 +26,8 @@ def show(run: str, *, recovery: bool, json_: bool) -> None:
 def watch(run: str) -> int:
     """Follow RUN (the newest if none is named) until it is over or nobody drives it."""
     with screen(environment()) as show_it:
-        end = conclusion(live.follow(seen.seen(environment(), run), environment(), show_it))
-    lines(text.ending_told(end))
+        end = conclusion(live.follow(seen.seen(environment(), run), show_it))
+    say(end, text.ending_told(end), json_=False)
     return end.exit_code
 
 

@@ -5,6 +5,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 import click
@@ -25,20 +26,14 @@ def screen(env: Mapping[str, str], *, silent: bool = False) -> Iterator[Show]:
         with _live(env) as show:
             yield show
     else:
-        yield _lines(click.echo)
+        yield partial(_lines, [], click.echo)
 
 
-def _lines(say: Callable[[str], Any]) -> Show:
-    before: RunState | None = None
-
-    def show(state: RunState, entry: Entry) -> None:
-        nonlocal before
-        clock = time.strftime("%H:%M:%S", time.localtime(entry.at))
-        for text in changes(Step(entry, before or state, state)):
-            say(f"{clock} {text}")
-        before = state
-
-    return show
+def _lines(before: list[RunState], say: Callable[[str], Any], state: RunState, entry: Entry) -> None:
+    clock = time.strftime("%H:%M:%S", time.localtime(entry.at))
+    for text in changes(Step(entry, before[0] if before else state, state)):
+        say(f"{clock} {text}")
+    before[:] = [state]
 
 
 @contextmanager
@@ -47,18 +42,11 @@ def _live(env: Mapping[str, str]) -> Iterator[Show]:
     from rich.live import Live  # noqa: PLC0415 - heavy; only a terminal needs it
     from rich.text import Text  # noqa: PLC0415 - as above
 
-    now: RunState | None = None
+    now: list[RunState] = []
 
     def drawn() -> Text:
-        return Text("\n".join(panel(now, time.time(), env)) if now else "", no_wrap=True, overflow="ellipsis")
+        told = panel(now[0], time.time(), env) if now else ()
+        return Text("\n".join(told), no_wrap=True, overflow="ellipsis")
 
     with Live(get_renderable=drawn, refresh_per_second=1, transient=True) as live:
-        lines = _lines(lambda text: live.console.print(Text(text)))
-
-        def show(state: RunState, entry: Entry) -> None:
-            nonlocal now
-            now = state
-            lines(state, entry)
-            live.refresh()
-
-        yield show
+        yield partial(_lines, now, lambda text: live.console.print(Text(text)))

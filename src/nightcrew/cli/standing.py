@@ -8,7 +8,7 @@ from click.shell_completion import get_completion_class
 
 from nightcrew.app import ground
 from nightcrew.app.views import clock
-from nightcrew.cli.output import environment, json_option, lines, say
+from nightcrew.cli.output import environment, json_option, say
 
 
 @click.command
@@ -41,7 +41,7 @@ def doctor(*, json_: bool) -> int:
 @click.command
 def init() -> None:
     """Write a commented nightcrew.toml from what this repository shows; an existing one is kept."""
-    lines([f"wrote {ground.init(Path.cwd(), environment())}; check it with: nightcrew doctor"])
+    click.echo(f"wrote {ground.init(Path.cwd(), environment())}; check it with: nightcrew doctor")
 
 
 @click.command
@@ -49,9 +49,8 @@ def init() -> None:
 def trust(*, show: bool) -> None:
     """Trust what this repository's nightcrew.toml executes, as it is now; a change is asked about again."""
     named = (ground.executes if show else ground.trust_here)(Path.cwd(), environment())
-    lines(named or ["nothing in this repository's settings is executed"])
-    if named and not show:
-        lines(["trusted"])
+    told = [*named, *([] if show else ["trusted"])] if named else ["nothing in this repository's settings is executed"]
+    click.echo("\n".join(told))
 
 
 @click.command
