@@ -240,21 +240,37 @@ def test_a_workspace_deleted_under_the_agent(crew: Crew) -> None:
     assert crew.shown("main", "note.txt").endswith("four\n")
 
 
-def test_the_repository_is_removed(crew: Crew) -> None:
-    """Rulings 31: with the repository gone nothing can be recovered: one line, exit 1, no loop."""
-    crew.solo(HOLDS)
-    process = crew.start("run", "write the note")
-    crew.begun(process, "impl-A")
-    repos.forget(crew.repo)
+@pytest.mark.parametrize("seat", ["agent", "gate"])
+def test_the_repository_is_away_for_a_moment(crew: Crew, seat: str) -> None:
+    """Rulings 31: without the repository: one line, exit 1, nothing recorded, nothing made in its place. Back, the run goes on and pays nothing twice."""
+    waits = f"until test -e {crew.played}/go; do sleep 0.02; done"
+    gate = (
+        f"grep -q four note.txt || exit 1; touch {crew.played}/there; {waits}; git status" if seat == "gate" else "true"
+    )
+    if seat == "agent":
+        crew.solo(HOLDS, gate=gate)
+    else:
+        crew.solo(gate=gate, sandbox={"mode": "off"})
+    process, away = crew.start("run", "write the note"), crew.folder / "away"
+    until((crew.played / "there").exists) if seat == "gate" else crew.begun(process, "impl-A")
+    crew.repo.rename(away)
+    last = crew.journal().last_seq(crew.run)
     (crew.played / "go").touch()
 
     done = crew.end(process)
 
     assert done.code == 1, done
-    assert "gone" in done.out + done.err
-    again = crew.call("resume", crew.run, cwd=crew.home)
-    assert again.code in {1, 2}
-    assert len(crew.starts()) == 1
+    assert "gone" in done.line
+    assert crew.journal().last_seq(crew.run) == last
+    assert not crew.repo.exists()
+    assert crew.call("resume", crew.run, cwd=crew.home).code in {1, 2}
+    crew.repo.mkdir()
+    repos.make_repo(crew.folder)
+    assert "not at" in crew.call("resume", crew.run, cwd=crew.home).line
+    crew.repo.rmdir()
+    away.rename(crew.repo)
+    assert crew.call("resume", crew.run).code == 0
+    assert crew.seats() == ["alpha@implement", "alpha@commit"]
 
 
 def test_no_home(crew: Crew) -> None:

@@ -12,6 +12,7 @@ from nightcrew.core.ids import RunId
 from nightcrew.engine.local import folded
 from nightcrew.engine.shelter import mode_of
 from nightcrew.engine.tools import Clock, Tools, Turnstile
+from nightcrew.errors import UserError
 from nightcrew.git.repo import open_repo, repo_id
 from nightcrew.git.workspace import Pool
 from nightcrew.journal.blobs import Blobs
@@ -32,13 +33,15 @@ def pool_of(checkout: Path, env: Mapping[str, str]) -> Pool:
 
 
 def open_tools(run: RunId, env: Mapping[str, str], max_turns: int, clock: Clock | None = None) -> Tools:
-    """Everything a driver of `run` needs. Raises UserError when the repository is gone."""
+    """Everything a driver of `run` needs. Raises UserError when the repository is gone, or another is found in its place."""
     home, told = home_of(env), folded(open_journal(env), run).started
     found = environments(told.roster, env, asker(env=env, cwd=Path(env.get("HOME", "/"))))
     hide = Redactor({*known_secrets(env), *secrets(told.roster, found)})
     journal = Journal(home, hide)
     checkout = journal.place(f"checkout/{run}")
     pool = pool_of(checkout if checkout.is_dir() else journal.place(told.repo), env)
+    if repo_id(pool.repo) != told.repo:
+        raise UserError(f"the repository of run {run} is not at {checkout}", "put it back, then: nightcrew resume")
     queue = f"{told.repo}-{told.target.replace('/', '%2F')}.queue"
     return Tools(
         home=home,

@@ -118,12 +118,11 @@ class Cancelled(Answer, frozen=True, tag=True):
 
 
 class StepFailed(Answer, frozen=True, tag=True):
-    """A step failed in a way that is no ordinary outcome. `transient` = worth one more try; `gone` = nothing can be done here any more."""
+    """A step failed in a way that is no ordinary outcome. `transient` = worth one more try."""
 
     reason: str
     detail: Blob | None = None
     transient: bool = False
-    gone: bool = False
 
 
 class HandlerCrashed(Answer, frozen=True, tag=True):

@@ -188,8 +188,6 @@ def _late(state: RunState, event: ev.EffectAnswer) -> RunState:
 def _step_failed(state: RunState, opened: Opened, event: ev.HandlerCrashed | ev.StepFailed) -> RunState:
     effect, counted = opened.effect, lane(opened.effect)
     internal = isinstance(event, ev.HandlerCrashed)
-    if isinstance(event, ev.StepFailed) and event.gone and state.marker is None:
-        return recovery.ending(state, event.reason)
     if state.marker is not None:
         if isinstance(effect, fx.EmitCompletionMarkerAndTerminate):
             failed = ev.CompletionMarkerWriteFailed(is_failure=effect.is_failure, error=event.reason)

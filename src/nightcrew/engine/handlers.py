@@ -55,19 +55,14 @@ async def run(effect: fx.Effect, ctx: Ctx) -> ev.Event:
     except (GitError, UserError, OSError) as error:
         if not commits and type(effect) not in STEPS:
             raise
-        return _failed(effect, ctx, error)
+        return _failed(effect, error)
 
 
-def _failed(effect: fx.Effect, ctx: Ctx, error: GitError | UserError | OSError) -> ev.StepFailed:
-    """A refusal of the outside in one line; `gone` when the repository itself is no longer there."""
-    where = ctx.tools.repo.git_dir
+def _failed(effect: fx.Effect, error: GitError | UserError | OSError) -> ev.StepFailed:
+    """A refusal of the outside in one line."""
     passing = isinstance(error, OSError) and error.errno in {errno.EAGAIN, errno.EINTR}
-    return ev.StepFailed(
-        key=effect.key,
-        reason=line(str(error)) if where.is_dir() else f"the repository {where} is gone",
-        transient=passing or (isinstance(error, GitError) and error.timed_out),
-        gone=not where.is_dir(),
-    )
+    transient = passing or (isinstance(error, GitError) and error.timed_out)
+    return ev.StepFailed(key=effect.key, reason=line(str(error)), transient=transient)
 
 
 async def stop(effect: fx.Effect, ctx: Ctx) -> str:

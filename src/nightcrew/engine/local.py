@@ -150,15 +150,18 @@ class Driver:
 
     async def _guarded(self, effect: Effect, work: Callable[[Effect, Ctx], Awaitable[Event]], ctx: Ctx) -> None:
         try:
+            self._tools.present()
             fact: Event | Unusable = await work(effect, ctx)
+            self._tools.present()  # without the repository an answer says nothing about the work
         except Exception as error:  # noqa: BLE001 — the one boundary of the engine: our bug becomes a fact (rulings 7)
             fact = self._crashed(effect, error)
         self._facts.put_nowait(fact)
 
     def _crashed(self, effect: Effect, error: Exception) -> HandlerCrashed | Unusable:
-        """Our own bug as a fact; but where nothing can be written any more, that, and the loop ends on it."""
+        """Our own bug as a fact; but where nothing can be written or read any more, that, and the loop ends on it."""
         text = "".join(traceback.format_exception(error))
         try:
+            self._tools.present()
             with unusable(self._tools.home):
                 if isinstance(error, Unusable) or (isinstance(error, OSError) and error.errno in UNWRITABLE):
                     raise error

@@ -11,7 +11,7 @@ from nightcrew.core.effects import Effect
 from nightcrew.core.events import EffectAnswer
 from nightcrew.core.ids import RunId
 from nightcrew.core.state import RunState
-from nightcrew.database import locked
+from nightcrew.database import Unusable, locked
 from nightcrew.git import slots
 from nightcrew.git.repo import Repo
 from nightcrew.git.workspace import Pool
@@ -85,6 +85,11 @@ class Tools(NamedTuple):
     zone: str = ""
     redacted: Callable[[str], str] = str
     """Known secrets taken out of a text."""
+
+    def present(self) -> None:
+        """Raise `Unusable` when the repository is away: nothing goes on, and nothing is recorded of what did not (rulings 31)."""
+        if not self.repo.git_dir.is_dir():
+            raise Unusable(f"the repository {self.repo.git_dir} is gone")
 
 
 class Ctx(NamedTuple):

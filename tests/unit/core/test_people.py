@@ -9,7 +9,6 @@ from nightcrew.core import reducer
 from nightcrew.core.brief import small
 from nightcrew.core.effects import (
     Ask,
-    CollectWork,
     EmitCompletionMarkerAndTerminate,
     RescueWork,
     RunCommands,
@@ -229,15 +228,6 @@ def test_a_rescue_that_fails_does_not_hold_the_end() -> None:
     sim.says(RescueWork, lambda effect: StepFailed(key=effect.key, reason="disk full"))
     sim.put(CancelAsked())
     assert sim.run().state.phase is P.Interrupted
-
-
-def test_a_catastrophe_ends_by_the_marker() -> None:
-    """A repository that is gone ends the run through its marker; it is not retried as a failure."""
-    sim = Sim(story())
-    sim.says(CollectWork, lambda effect: StepFailed(key=effect.key, reason="the repository is gone", gone=True))
-    sim.run()
-    assert (sim.state.phase, sim.state.ended) == (P.Interrupted, "the repository is gone")
-    assert sim.state.trouble is None
 
 
 def test_a_ceiling_ends_by_the_marker() -> None:
