@@ -46,7 +46,7 @@ class Database:
         self._path, self._lock = path, RLock()
         with unusable(path):
             path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-            if not path.exists():
+            if not _made(path):
                 _create(path, schema, version)
             self._connection = _connect(path)
         [(found,)] = self.rows("PRAGMA user_version")
@@ -81,6 +81,10 @@ class Database:
             yield
 
 
+def _made(path: Path) -> bool:
+    return path.exists() and path.stat().st_size > 0
+
+
 def _connect(path: Path) -> sqlite3.Connection:
     connection = sqlite3.connect(path, timeout=BUSY_S, isolation_level=None, check_same_thread=False)
     connection.executescript("PRAGMA synchronous=FULL; PRAGMA foreign_keys=ON;")
@@ -88,17 +92,19 @@ def _connect(path: Path) -> sqlite3.Connection:
 
 
 def _create(path: Path, schema: str, version: int) -> None:
-    # Made aside and renamed: whoever opens it finds nothing or all of it.
+    # Made aside in one file, on disk as a whole, then renamed: whoever opens it finds nothing or all of it.
     aside = path.with_name(f"{path.name}.new")
     with open(os.open(f"{path}.lock", os.O_CREAT | os.O_RDWR, 0o600), "wb") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        if path.exists():
+        if _made(path):
             return
-        aside.unlink(missing_ok=True)
+        for old in (*(aside.parent.glob(f"{aside.name}*")), Path(f"{path}-wal"), Path(f"{path}-shm")):
+            old.unlink(missing_ok=True)
         aside.touch(0o600)
         with closing(_connect(aside)) as connection:
-            connection.execute("PRAGMA journal_mode=WAL")
+            # Not yet as WAL: whether that file reaches the database is not told, when the disk is full.
             connection.executescript(f"BEGIN; {schema} PRAGMA user_version={version}; COMMIT;")
+            connection.execute("PRAGMA journal_mode=WAL")
         aside.rename(path)
         sync_folder(path.parent)
 

@@ -1,6 +1,7 @@
 """A disk that takes no more: one line, nothing half written, and it goes on once there is room."""
 
 import os
+import shutil
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -111,3 +112,30 @@ def test_a_home_that_is_no_folder_is_one_line(tmp_path: Path) -> None:
     (tmp_path / "home" / "journal.db").write_bytes(b"no database at all" * 100)
     with pytest.raises(JournalUnusable, match="not a database"):
         Journal(tmp_path / "home")
+
+
+def test_a_journal_is_made_whole_or_not_at_all(small_disk: Path) -> None:
+    """A first start that finds too little room leaves nothing that a later one, with room again, takes for a journal."""
+    ballast, home, failed = small_disk / "ballast", small_disk / "home", 0
+    for spare in range(0, 200_000, 8_192):
+        free = os.statvfs(small_disk)
+        ballast.write_bytes(b"x" * (free.f_bavail * free.f_frsize - spare))
+        try:
+            Journal(home).close()
+        except JournalUnusable:
+            failed += 1
+        ballast.unlink()
+        journal = Journal(home)
+        journal.create(RUN, "repo", "t", 1.0, Noted(text="first"))
+        journal.close()
+        shutil.rmtree(home)
+    assert failed > 3
+
+
+def test_an_empty_file_is_no_journal(tmp_path: Path) -> None:
+    """What a power cut made of a file that was just begun counts as absent."""
+    (tmp_path / "journal.db").touch()
+    journal = Journal(tmp_path)
+    journal.create(RUN, "repo", "t", 1.0, Noted(text="first"))
+    assert journal.last_seq(RUN) == 1
+    journal.close()
