@@ -1,5 +1,6 @@
 """A run while it goes on: what a screen shows of the moment, and following a run that another process drives. Changes nothing."""
 
+import re
 import time
 from collections.abc import Callable, Iterator, Mapping
 
@@ -17,8 +18,8 @@ from nightcrew.redact import Redactor
 
 __all__ = ["Entry", "RunState", "Step", "activity", "changes", "follow", "panel"]
 
-_TELLING = ("name", "text", "command", "file_path", "path", "pattern", "query")
-"""Names under which the events of agent programs hold words for a person."""
+_TELLING = re.compile(r'"(?:name|text|command|file_path|path|pattern|query)": ?("(?:[^"\\]|\\.)*+")')
+"""What the events of agent programs, in JSON of whatever shape, hold for a person."""
 TAIL = 16 * 1024
 """Bytes of an agent's output in which its newest words are looked for."""
 LOOK_S = 0.1
@@ -71,22 +72,7 @@ def activity(key: EffectId, env: Mapping[str, str]) -> str:
 
 
 def _words(said: str) -> str:
-    """What a line of output tells a person; of an event in JSON, of whatever program, the words and names in it."""
-    try:
-        return " ".join(_told(msgspec.json.decode(said)))
-    except msgspec.DecodeError:
-        return said
-
-
-def _told(value: object) -> Iterator[str]:
-    if isinstance(value, dict):
-        yield from (value[key] for key in _TELLING if isinstance(value.get(key), str))
-        yield from _told(list(value.values()))
-    elif isinstance(value, list):
-        yield from (words for part in value for words in _told(part))
-
-
-# ── following ─────────────────────────────────────────────────────────────────────────────────────────────────────
+    return " ".join(map(msgspec.json.decode, _TELLING.findall(said))) if said.startswith("{") else said
 
 
 def follow(seen: Seen, show: Callable[[RunState, Entry], None]) -> RunState:

@@ -19,7 +19,7 @@ from nightcrew.errors import UserError
 from nightcrew.journal.store import Journal
 from nightcrew.redact import Redactor
 
-__all__ = ["Replayed", "RunId", "Seen", "effect_folder", "outputs", "printed", "replayed", "seen", "told"]
+__all__ = ["Replayed", "RunId", "Seen", "effect_folder", "outputs", "replayed", "seen", "told"]
 
 
 class Seen(NamedTuple):
@@ -48,33 +48,29 @@ def effect_folder(home: Path, key: EffectId) -> Path:
     return home / "runs" / run / "effects" / rest.replace("/", "-")
 
 
-def outputs(seen: Seen, env: Mapping[str, str], seat: str = "") -> list[tuple[str, Path]]:
-    """Each file of output with its title, in order; of one seat or purpose if named. Raises UserError when there is nothing of that seat."""
+def outputs(seen: Seen, env: Mapping[str, str], seat: str = "") -> Iterator[tuple[str, bytes]]:
+    """Each output with its title, in order, without secrets; of one seat or purpose if named. Raises UserError when there is nothing of that seat."""
     begun = (entry.event.effect for entry in seen.entries() if isinstance(entry.event, EffectStarted))
     told = [effect for effect in begun if isinstance(effect, StartTurn | RunCommands)]
     mine = [effect for effect in told if seat in {"", effect.seat, effect.node}]
     if seat and not mine:
         names = dict.fromkeys(name for effect in told for name in (effect.seat, effect.node))
         raise UserError(f"run {seen.run} has nothing of '{seat}'", f"it has: {', '.join(names) or 'nothing yet'}")
-    return [output for effect in mine for output in _outputs(effect, effect_folder(home_of(env), effect.key))]
-
-
-def printed(path: Path, env: Mapping[str, str]) -> bytes:
-    """What such a file holds, without secrets."""
-    return Redactor(known_secrets(env)).bytes(path.read_bytes())
-
-
-def _outputs(effect: StartTurn | RunCommands, folder: Path) -> Iterator[tuple[str, Path]]:
-    if isinstance(effect, StartTurn):
-        number = int(effect.key.rsplit("/", 1)[1]) + 1
-        places = [(folder, f"{effect.seat} · {effect.agent} · {effect.node} {number}")]
-    else:
-        titles = (f"{effect.purpose} · {effect.seat} · {command}" for command in effect.commands)
-        places = [(folder / str(n), title) for n, title in enumerate(titles)]
-    for place, title in places:
+    hide = Redactor(known_secrets(env))
+    for place, title in (
+        place for effect in mine for place in _places(effect, effect_folder(home_of(env), effect.key))
+    ):
         for path, name in ((place / "stdout", title), (place / "stderr", f"{title} · stderr")):
             if path.is_file() and path.stat().st_size:
-                yield name, path
+                yield name, hide.bytes(path.read_bytes())
+
+
+def _places(effect: StartTurn | RunCommands, folder: Path) -> list[tuple[Path, str]]:
+    if isinstance(effect, StartTurn):
+        number = int(effect.key.rsplit("/", 1)[1]) + 1
+        return [(folder, f"{effect.seat} · {effect.agent} · {effect.node} {number}")]
+    titles = (f"{effect.purpose} · {effect.seat} · {command}" for command in effect.commands)
+    return [(folder / str(n), title) for n, title in enumerate(titles)]
 
 
 class Replayed(Struct, frozen=True):

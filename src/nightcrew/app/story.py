@@ -130,8 +130,6 @@ def _recovery(state: RunState, lines: Iterable[Line]) -> Recovery:
     return Recovery(trouble.failure, trouble.attempts, trouble.level, trouble.wait_until or None, record)
 
 
-# ── one line for each fact that means something ───────────────────────────────────────────────────────────────────
-
 WORDS: dict[type[ev.Event], tuple[str, str]] = {
     ev.ResumeAsked: ("word", "going on"),
     ev.CancelAsked: ("word", "{reason}"),

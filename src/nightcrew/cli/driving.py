@@ -34,22 +34,15 @@ limit_option = click.option(
 @click.option("--no-sandbox", is_flag=True, help="Agents run without a sandbox.")
 @no_wait_option
 @json_option
-def run(  # noqa: PLR0913 - one parameter for each word a person may type
+def run(
     *, text: tuple[str, ...], file_: Path | None, mode: str | None, target: str | None, limit: tuple[str, ...],
-    trust: bool, allow_red_base: bool, no_sandbox: bool, no_wait: bool, json_: bool,
+    no_wait: bool, json_: bool, **switches: bool,
 ) -> int:  # fmt: skip
     """Hand off the task TEXT and see it through: plan, work, review, gate, landing."""
     given = {"land.mode": mode, "land.target": target, **{f"limits.{k}": v for k, v in _limits(limit).items()}}
-    ask = control.StartAsk(
-        cwd=Path.cwd(),
-        text=" ".join(text) if text else None,
-        file=file_,
-        overrides={name: value for name, value in given.items() if value is not None},
-        trust=trust,
-        allow_red_base=allow_red_base,
-        no_sandbox=no_sandbox,
-        verbs=frozenset(TABLE),
-    )
+    overrides = {name: value for name, value in given.items() if value is not None}
+    words = " ".join(text) if text else None
+    ask = control.StartAsk(Path.cwd(), words, file_, overrides, verbs=frozenset(TABLE), **switches)
     return _drive(_started(ask), json_=json_, wait=not no_wait)
 
 

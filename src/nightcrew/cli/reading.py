@@ -36,9 +36,8 @@ def watch(run: str) -> int:
 @click.argument("seat", required=False, default="")
 def logs(run: str, seat: str) -> None:
     """Output of the turns and commands of RUN, without secrets, of one SEAT or purpose (impl-A, gate …) if named."""
-    for title, path in seen.outputs(seen.seen(environment(), run), environment(), seat):
+    for title, said in seen.outputs(seen.seen(environment(), run), environment(), seat):
         click.echo(f"── {title}")
-        said = seen.printed(path, environment())
         # An agent's output may hold sequences that would steer the person's terminal.
         click.echo(printable(said.decode(errors="replace")) if sys.stdout.isatty() else said)
 

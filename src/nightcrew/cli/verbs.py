@@ -91,7 +91,8 @@ def run(argv: Sequence[str]) -> int:
     except UserError as error:
         return _said(str(error), MISTAKE)
     except click.ClickException as error:
-        return _said(_mistyped(error), MISTAKE)
+        verb = f" {at.info_name}" if (at := getattr(error, "ctx", None)) and at.parent else ""
+        return _said(f"{' '.join(error.format_message().split())} (nightcrew{verb} --help)", MISTAKE)
     except (click.Abort, KeyboardInterrupt):
         return INTERRUPTED
     except BrokenPipeError:
@@ -103,12 +104,6 @@ def run(argv: Sequence[str]) -> int:
 
         return _said(*fault(error, os.environ))
     return code if isinstance(code, int) else 0
-
-
-def _mistyped(error: click.ClickException) -> str:
-    context = getattr(error, "ctx", None)
-    verb = f" {context.info_name}" if context is not None and context.parent else ""
-    return f"{' '.join(error.format_message().split())} (nightcrew{verb} --help)"
 
 
 def _said(text: str, code: int) -> int:

@@ -195,9 +195,9 @@ def test_logs_are_in_order_and_of_one_seat_if_asked(tmp_path: Path) -> None:
         "impl-A · opus · implement 1",
         "gate · impl-A · make check",
     ]
-    assert [path.read_text() for _, path in outputs(seen(env), env, "gate")] == ["RunCommands-gate-impl-A-0/0"]
+    assert [said for _, said in outputs(seen(env), env, "gate")] == [b"RunCommands-gate-impl-A-0/0"]
     with pytest.raises(UserError, match=r"impl-B.*it has: .*impl-A"):
-        outputs(seen(env), env, "impl-B")
+        list(outputs(seen(env), env, "impl-B"))
 
 
 def test_replay_shows_what_was_wanted_then() -> None:
