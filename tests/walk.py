@@ -49,6 +49,8 @@ WALKS = {
     "review": Walk(small("review fix", "refused ok WorkCollected", ladder=SKIPS, reviewers=1, **TWO), 5_000),
     "checks": Walk(small("e2e fix", "CommandsEnded refused", ladder=SKIPS, reviewers=1, **TWO, **E2E), 5_000),
     "quota": Walk(small("implement", "quota AgentCooling", ladder=SKIPS, **TWO), 12_000),
+    "workspaces": Walk(small("*", "WorkspaceLost", ladder=SKIPS), 1_500),
+    "steps": Walk(small("*", "StepFailed", ladder=SHORT), 4_000),
     "our bugs": Walk(small("*", "HandlerCrashed TurnLost", ladder=SHORT), 9_000),
     "marker": Walk(small("marker finalize", "", "cancel park answer"), 9_000),
     "people": Walk(
@@ -64,8 +66,6 @@ WIDER = {
     "logins": small("implement", "auth", "answer", ladder=SKIPS, **TWO),
     "base": small("sync rebase", "BaseSynced refused", ladder=SKIPS, **TWO),
     "landing": small("land commit", "LandingRefused CommitMade CommitRefused refused", ladder=SKIPS, **TWO),
-    "workspaces": small("*", "WorkspaceLost", ladder=SKIPS),
-    "steps": small("*", "StepFailed", ladder=SHORT),
     "every end of a turn": small("implement", ladder=SHORT, **TWO),
     "everything": ALL,
 }
