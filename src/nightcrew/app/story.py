@@ -15,7 +15,7 @@ from nightcrew.core.effects import StartTurn, Timer
 from nightcrew.core.limits import Spend
 from nightcrew.core.phases.review import panel
 from nightcrew.core.reducer import begin, reduce
-from nightcrew.core.state import Opened, RunState
+from nightcrew.core.state import RunState
 
 _ALONE = frozenset({"plan", "implement", "review", "commit", "dev-fix"})
 """Nodes whose seats say enough."""
@@ -110,14 +110,11 @@ def story(entries: Sequence[ev.Entry]) -> Story:
 
 def _turns(told: Sequence[Step]) -> Iterator[Turn]:
     answers = [(step, e) for step in told if isinstance(e := step.entry.event, ev.Answer) and e.terminal]
-    found: list[tuple[Opened | None, float | None, ev.Event | None]]
-    found = [
-        (step.before.open.get(e.key), step.entry.at, e) for step, e in answers if not isinstance(e, ev.AgentCooling)
-    ]
-    found += [(opened, None, None) for opened in told[-1].after.open.values()]
+    ended = [(step.before.open.get(e.key), step.entry.at, e) for step, e in answers]
+    running = [(opened, None, None) for opened in told[-1].after.open.values()]
     kinds = {type(None): "", ev.Cancelled: "cancelled", ev.TurnLost: "lost", ev.WorkspaceLost: "lost"}
-    for opened, ended_at, end in found:
-        if opened and isinstance(turn := opened.effect, StartTurn):
+    for opened, ended_at, end in (*ended, *running):
+        if opened and isinstance(turn := opened.effect, StartTurn) and not isinstance(end, ev.AgentCooling):
             outcome = end.outcome if isinstance(end, ev.TurnEnded) else None
             kind = outcome.kind if outcome else kinds.get(type(end), "failed")
             yield Turn(turn.key, turn.node, turn.seat, turn.agent, opened.at, ended_at, kind, outcome)
@@ -207,10 +204,9 @@ def _of_work(step: Step) -> Iterator[Said]:
             yield _of_commands(opened.effect.node, event)
         case ev.WorkCollected(change=change) if change.files:
             yield "work", f"work collected: {size(change)}"
-        case ev.BaseSynced(state="rebased", tip=tip, note=note):
-            yield "work", f"the target moved to {tip[:10]}: {note or 'rebased'}"
-        case ev.BaseSynced(state="conflict", tip=tip, paths=paths):
-            yield "work", f"the target moved to {tip[:10]}: conflict in {', '.join(paths)}"
+        case ev.BaseSynced(state="rebased" | "conflict" as state, tip=tip, paths=paths, note=note):
+            how = f"conflict in {', '.join(paths)}" if state == "conflict" else note or "rebased"
+            yield "work", f"the target moved to {tip[:10]}: {how}"
         case ev.EffectStarted(effect=Timer(fire_at=until, why=why)):
             yield "wait", f"waiting until {clock(until, step.entry.at)}: {why}"
         case ev.DevFixCompleted(success=success, summary=summary):
