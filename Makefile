@@ -36,8 +36,9 @@ contract: setup ## the real agent programs against a model service on loopback
 walk: setup ## visit every state of small runs, with a larger bound than the tests have
 	@PYTHONPATH=tests $(BIN)/python tests/walk.py
 
-picture: setup ## draw docs/picture.svg from a run of the demo
+picture: setup ## draw the pictures of docs/: a run of the demo, and the ladder of recovery
 	$(BIN)/python tools/picture.py
+	$(BIN)/python tools/ladder.py
 
 bench: setup ## print the figures as ratios, measured in one run
 	@$(BIN)/python bench/figures.py
