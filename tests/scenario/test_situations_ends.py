@@ -4,6 +4,7 @@ import json
 import signal
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -37,18 +38,18 @@ def told(path: Path) -> dict[str, object]:
 # ── the completion marker ─────────────────────────────────────────────────────────────────────────────────────────
 
 
-@pytest.mark.parametrize("obstacle", ["folder", "file"])
-def test_a_marker_that_cannot_be_written(crew: Crew, obstacle: str) -> None:
-    """R10, S113, S114: a folder in its place, or a file in its folder's: told as a fact, still AwaitingDevFix; then one end."""
+@pytest.mark.parametrize("whose", ["the checkout's", "the run's"])
+def test_a_marker_that_cannot_be_written(crew: Crew, whose: str) -> None:
+    """R10, S113: a folder in its place, in the checkout or in the run's own folder: told as a fact, still AwaitingDevFix; then one end."""
     crew.solo(HOLDS, recovery={"pause": "1s", "pause_max": "1s"})
     process = crew.start("run", "write the note")
     crew.begun(process, "impl-A")
-    place = marker(crew) if obstacle == "folder" else crew.repo / ".agent"
-    place.mkdir(parents=True) if obstacle == "folder" else place.write_text("x")
+    place = marker(crew) if "checkout" in whose else crew.state_home / "runs" / crew.run / "completion_marker"
+    place.mkdir(parents=True)
     crew.call("cancel", crew.run)
     crew.until(lambda e: isinstance(e, CompletionMarkerWriteFailed), process)
     assert crew.state().phase is PipelinePhase.AwaitingDevFix
-    place.rmdir() if obstacle == "folder" else place.unlink()
+    place.rmdir()
 
     done = crew.end(process)
 
@@ -101,6 +102,46 @@ def test_an_old_marker_is_gone(crew: Crew) -> None:
     now = told(marker(crew))
     assert set(now) == {"run_id", "is_failure", "reason", "phase", "finished_at"}
     assert (now["is_failure"], now["run_id"] != failed) == (False, True)
+
+
+def is_a_file(crew: Crew) -> None:
+    """A file of the person's where our folder would be."""
+    (crew.repo / ".agent").write_text("mine\n")
+
+
+def is_tracked(crew: Crew) -> None:
+    """A marker that somebody committed."""
+    repos.commit(crew.repo, {".agent/tmp/completion_marker": '{"run_id": "an old one"}\n'})
+
+
+def is_untracked(crew: Crew) -> None:
+    """A file of the person's at the marker's own place."""
+    repos.write(crew.repo, {".agent/tmp/completion_marker": "mine\n"})
+
+
+def is_a_link(crew: Crew) -> None:
+    """A folder of the person's, outside the repository, under our name."""
+    (crew.home / "elsewhere").mkdir()
+    (crew.repo / ".agent").symlink_to(crew.home / "elsewhere")
+
+
+@pytest.mark.parametrize("there", [is_a_file, is_tracked, is_untracked, is_a_link])
+def test_what_is_the_persons_stays_so(crew: Crew, there: Callable[[Crew], None]) -> None:
+    """S114, rulings 31, law 8: where the marker's place is the person's, nothing is written there; the run's own file decides, and a note says so."""
+    crew.solo(land={"mode": "local", "target": "main"})
+    crew.git("switch", "-q", "main")
+    there(crew)
+    before = repos.state(crew.repo)[3]
+
+    done = crew.call("run", "write the note")
+
+    assert done.code == 0, done
+    after = repos.state(crew.repo)[3]
+    assert {**after, "note.txt": b""} == {**before, "note.txt": b""}
+    assert not list((crew.home / "elsewhere").glob("*"))
+    assert crew.git("log", "-1", "--format=%s", "main") == "Write the note"
+    assert [note for note in crew.state().started.notes if "completion marker" in note]
+    assert told(crew.state_home / "runs" / crew.run / "completion_marker")["run_id"] == crew.run
 
 
 # ── recovery ──────────────────────────────────────────────────────────────────────────────────────────────────────

@@ -20,7 +20,7 @@ from nightcrew.core.state import RunState
 from nightcrew.core.work import Blob, PipelinePhase, Task
 from nightcrew.database import unusable
 from nightcrew.engine import local, shelter, steps
-from nightcrew.engine.waits import MARKER
+from nightcrew.engine.waits import MARKER, foreign
 from nightcrew.errors import UserError
 from nightcrew.git import landing
 from nightcrew.git import repo as here
@@ -87,6 +87,9 @@ def start(ask: StartAsk, env: Mapping[str, str]) -> RunId:
 def _rehearsed(repo: Repo, where: Target, mode: str) -> Tip:
     """The target's tip, after a try of what the end needs: an identity, a signature, the right to push to a remote that answers."""
     here.identity(repo)
+    if git(repo, "rev-parse", "-q", "--verify", "refs/heads/nightcrew", ok=(0, 1)):
+        hint = "give it another name: git branch -m nightcrew …"
+        raise UserError("a branch `nightcrew` leaves no room for ours, nightcrew/<run>/…", hint)
     landing.try_signing(repo)
     at = here.tip(repo, where)
     if mode == "push" and where.remote and not at.note:
@@ -95,33 +98,38 @@ def _rehearsed(repo: Repo, where: Target, mode: str) -> Tip:
 
 
 def _write(repo: Repo, first: ev.RunStarted, text: str, env: Mapping[str, str], now: float) -> RunId:
-    """The run on disk: its base pinned, its places known, an older run's marker gone, its first fact written."""
+    """The run on disk: its places known, an older run's marker gone, its first fact written. No ref is made before it."""
     journal, top = wiring.open_journal(env), repo.work_tree or repo.git_dir
     folder = journal.folder(first.run)
     with unusable(folder):
         folder.mkdir(mode=0o700, parents=True)
     kept = Blobs(folder / "blobs", Redactor(known_secrets(env))).put(text.encode())
-    here.pin(repo, first.run, "base", first.base)
     journal.set_place(first.repo, top)
     journal.set_place(f"checkout/{first.run}", top)
     here.exclude(repo, f"/{MARKER.parts[0]}/")
-    (top / MARKER).unlink(missing_ok=True)
+    if why := foreign(repo, top):
+        first = structs.replace(first, notes=(*first.notes, f"{why}: only the run's own completion marker is written"))
+    else:
+        (top / MARKER).unlink(missing_ok=True)
     first = structs.replace(first, task=Task(first.task.title, kept))
     journal.create(first.run, first.repo, first.task.title, now, first)
     return first.run
 
 
 def _instruction(ask: StartAsk) -> str:
-    text = ask.text
-    if ask.file is not None:
-        try:
-            text = ask.file.read_bytes().decode()
-        except UnicodeDecodeError:
-            raise UserError(f"the task file {ask.file} is not UTF-8", "convert it, or type the task") from None
-        except OSError as error:
-            raise UserError(f"the task file {ask.file} cannot be read: {error.strerror}", "name another file") from None
-    if text is None or not text.strip():
+    named = f"the task file {ask.file}" if ask.file else "the task"
+    try:
+        # What was typed and is not UTF-8 comes as surrogates.
+        given = ask.file.read_bytes() if ask.file else (ask.text or "").encode(errors="surrogateescape")
+        text = given.decode()
+    except UnicodeError:
+        raise UserError(f"{named} is not UTF-8", "convert it") from None
+    except OSError as error:
+        raise UserError(f"{named} cannot be read: {error.strerror}", "name another file") from None
+    if not text.strip():
         raise UserError("the task is empty", 'say what is to be done: nightcrew run "…"')
+    if "\0" in text:
+        raise UserError(f"{named} holds a NUL byte", "a task is plain text")
     verb, *more = text.split()
     if not more and verb in ask.verbs:
         hint = f"for the verb: nightcrew {verb}; a task takes more words"

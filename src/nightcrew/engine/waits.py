@@ -11,6 +11,8 @@ from nightcrew.core import events as ev
 from nightcrew.core.effects import Ask, EmitCompletionMarkerAndTerminate, Timer
 from nightcrew.core.state import agent_of
 from nightcrew.engine.tools import Ctx, off
+from nightcrew.git.repo import Repo
+from nightcrew.git.sealed import Checkout, run
 from nightcrew.notify import notify
 
 TICK_S = 30.0
@@ -63,13 +65,33 @@ async def emit(effect: EmitCompletionMarkerAndTerminate, ctx: Ctx) -> ev.Event:
     last = not failed and (state.marker.failures if state.marker else 0) + 1 >= TRIES
     try:
         await off(write, ctx.tools.journal.folder(ctx.run) / "completion_marker", text)
-        with suppress(OSError) if last else nullcontext():
-            await off(write, ctx.tools.marker_folder / MARKER, text)
+        top = ctx.tools.marker_folder if ctx.tools.marker_folder.is_dir() else ctx.tools.repo.git_dir
+        if not await off(foreign, ctx.tools.repo, top):
+            with suppress(OSError) if last else nullcontext():
+                await off(write, top / MARKER, text)
     except OSError as error:
         why = f"{error.strerror or error}: {error.filename or ''}".strip(": ")
         return ev.CompletionMarkerWriteFailed(is_failure=failed, error=why)
     await off(_notify, ctx, f"{ctx.run}: {effect.reason}: {state.started.task.title}")
     return ev.CompletionMarkerEmitted(is_failure=failed)
+
+
+def foreign(repo: Repo, top: Path) -> str:
+    """Why the marker below `top` is not ours to write or remove, so that the run's own decides alone; empty when it is."""
+    path = top / MARKER
+    for folder in (path.parents[1], path.parents[0]):
+        if folder.is_symlink() or (folder.exists() and not folder.is_dir()):
+            return f"{folder.relative_to(top)} is no folder"
+    if top != repo.git_dir and run(Checkout(top, repo.env), "ls-files", "--", str(MARKER), ok=(0, 128)).out:
+        return f"{MARKER} is tracked by git"
+    ours = path.is_dir() or not os.path.lexists(path) or _run_of(path)
+    return "" if ours and not path.is_symlink() else f"{MARKER} is not one of ours"
+
+
+def _run_of(path: Path) -> object:
+    with suppress(OSError, msgspec.MsgspecError):
+        return msgspec.json.decode(path.read_bytes(), type=dict).get("run_id")
+    return None
 
 
 def write(path: Path, text: bytes) -> None:
