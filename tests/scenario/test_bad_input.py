@@ -77,6 +77,28 @@ def test_task_files(crew: Crew, tmp_path: Path) -> None:
     refused(crew, "--file", str(empty), says="empty")
 
 
+def test_a_task_that_no_commit_can_hold(crew: Crew, tmp_path: Path) -> None:
+    """A NUL byte in the task, or one that was typed and is no UTF-8: said before anybody is paid."""
+    crew.solo()
+    (tmp_path / "nul.txt").write_bytes(b"write\0the note")
+    refused(crew, "--file", str(tmp_path / "nul.txt"), says="NUL")
+    refused(crew, "write the n\udcffte", says="UTF-8")
+
+
+def test_a_branch_in_the_way_of_ours(crew: Crew) -> None:
+    """A branch `nightcrew` makes every branch of ours impossible: said before anybody is paid."""
+    crew.solo()
+    crew.git("branch", "nightcrew")
+    refused(crew, "write the note", says="git branch -m nightcrew")
+
+
+def test_a_home_that_depends_on_where_one_is(crew: Crew) -> None:
+    """NIGHTCREW_HOME from the folder one is in would be another one each time: refused, nothing made."""
+    crew.solo()
+    refused(crew, "write the note", says="NIGHTCREW_HOME", env={**crew.env, "NIGHTCREW_HOME": "rel"})
+    assert not (crew.repo / "rel").exists()
+
+
 def test_a_task_from_a_file(crew: Crew, tmp_path: Path) -> None:
     """The whole text reaches the agent, whatever it holds; the title is its first line that says something."""
     text = '\n\nGrüße: `$(touch /tmp/no)` {braces} "quoted"\nsecond line\n'

@@ -3,14 +3,18 @@
 from collections.abc import Mapping
 from pathlib import Path
 
+from nightcrew.errors import UserError
+
 SECRET_NAMES = ("KEY", "TOKEN", "SECRET", "PASSWORD", "PASSWD", "CREDENTIAL")
 """A variable of the person's environment whose name ends so holds a value to redact."""
 
 
 def home_of(env: Mapping[str, str]) -> Path:
     """Where everything of ours outside a repository lies: NIGHTCREW_HOME, else `nightcrew` in the person's folder for state."""
-    if env.get("NIGHTCREW_HOME"):
-        return Path(env["NIGHTCREW_HOME"])
+    if named := env.get("NIGHTCREW_HOME"):
+        if not named.startswith("/"):
+            raise UserError(f"NIGHTCREW_HOME is not an absolute path: {named}", "write it from / on")
+        return Path(named)
     state = env.get("XDG_STATE_HOME", "")
     return (Path(state) if state.startswith("/") else Path(env.get("HOME", "/")) / ".local/state") / "nightcrew"
 
