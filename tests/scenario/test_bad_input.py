@@ -3,6 +3,7 @@
 import contextlib
 import os
 import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -97,6 +98,24 @@ def test_a_home_that_depends_on_where_one_is(crew: Crew) -> None:
     crew.solo()
     refused(crew, "write the note", says="NIGHTCREW_HOME", env={**crew.env, "NIGHTCREW_HOME": "rel"})
     assert not (crew.repo / "rel").exists()
+
+
+def test_a_folder_that_is_gone(crew: Crew, tmp_path: Path) -> None:
+    """The folder one is in was removed: one line."""
+    crew.solo()
+    (tmp_path / "gone").mkdir()
+    words = ["sh", "-c", 'rmdir "$PWD"; exec "$@"', "sh", sys.executable, "-m", "nightcrew", "run", "write the note"]
+    done = subprocess.run(words, cwd=tmp_path / "gone", env=crew.env, capture_output=True, text=True, check=False)
+    assert (done.returncode, len(done.stderr.splitlines())) == (2, 1), done
+    assert "gone" in done.stderr
+
+
+def test_a_path_with_a_line_break(crew: Crew) -> None:
+    """A repository whose path git cannot tell in one line."""
+    crew.solo()
+    broken = crew.repo.with_name("a\nb")
+    crew.repo.rename(broken)
+    refused(crew, "write the note", says="line break", cwd=broken)
 
 
 def test_a_task_from_a_file(crew: Crew, tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from nightcrew.app.ground import Untrusted
 from nightcrew.app.seen import RunId, seen
 from nightcrew.app.text import ending_told
 from nightcrew.app.views import conclusion
-from nightcrew.cli.output import environment, json_option, run_argument, say
+from nightcrew.cli.output import environment, folder, json_option, run_argument, say
 from nightcrew.cli.screen import screen
 from nightcrew.cli.verbs import TABLE
 from nightcrew.errors import UserError
@@ -42,7 +42,7 @@ def run(
     given = {"land.mode": mode, "land.target": target, **{f"limits.{k}": v for k, v in _limits(limit).items()}}
     overrides = {name: value for name, value in given.items() if value is not None}
     words = " ".join(text) if text else None
-    ask = control.StartAsk(Path.cwd(), words, file_, overrides, verbs=frozenset(TABLE), **switches)
+    ask = control.StartAsk(folder(), words, file_, overrides, verbs=frozenset(TABLE), **switches)
     return _drive(_started(ask), json_=json_, wait=not no_wait)
 
 
@@ -119,7 +119,7 @@ def diff(run: str) -> None:
 @json_option
 def clean(*, run: str, json_: bool) -> None:
     """Remove what RUN, or every run of this repository, left and nobody needs; list what is kept and why."""
-    done = control.clean(Path.cwd(), environment(), run)
+    done = control.clean(folder(), environment(), run)
     told = [f"{one.run}: removed {what}" for one in done for what in one.removed]
     told += [f"{one.run}: kept {what}" for one in done for what in one.kept]
     say(done, told or ["nothing to clear away"], json_=json_)

@@ -2,9 +2,12 @@
 
 import os
 from collections.abc import Iterable
+from pathlib import Path
 from typing import Any
 
 import click
+
+from nightcrew.errors import UserError
 
 run_argument = click.argument("run", required=False, default="")
 json_option = click.option("--json", "json_", is_flag=True, help="One JSON document (docs/json.md).")
@@ -13,6 +16,14 @@ json_option = click.option("--json", "json_", is_flag=True, help="One JSON docum
 def environment() -> dict[str, str]:
     """The person's environment, which everything below is given and does not look for itself."""
     return dict(os.environ)
+
+
+def folder() -> Path:
+    """The folder the person is in. Raises UserError when it was removed under them."""
+    try:
+        return Path.cwd()
+    except FileNotFoundError:
+        raise UserError("the folder you are in is gone", "cd to one that is there") from None
 
 
 def say(value: Any, text: Iterable[str], *, json_: bool) -> None:

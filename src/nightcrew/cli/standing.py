@@ -1,14 +1,13 @@
 """Verbs about what a run would stand on here: `agents`, `doctor`, `init`, `trust`, `completion`."""
 
 import time
-from pathlib import Path
 
 import click
 from click.shell_completion import get_completion_class
 
 from nightcrew.app import ground
 from nightcrew.app.views import clock
-from nightcrew.cli.output import environment, json_option, say
+from nightcrew.cli.output import environment, folder, json_option, say
 
 
 @click.command
@@ -17,8 +16,8 @@ from nightcrew.cli.output import environment, json_option, say
 def agents(*, clear: str | None, json_: bool) -> None:
     """The roster: where each program is, what it sits for, who cools down and until when."""
     if clear:
-        ground.warm(Path.cwd(), environment(), clear)
-    rows, told = ground.agents(Path.cwd(), environment()), []
+        ground.warm(folder(), environment(), clear)
+    rows, told = ground.agents(folder(), environment()), []
     for row in rows:
         until = row.cooling_until and f"cools down until {clock(row.cooling_until, time.time())}"
         why = f" ({row.why})" if row.why else ""
@@ -31,7 +30,7 @@ def agents(*, clear: str | None, json_: bool) -> None:
 @json_option
 def doctor(*, json_: bool) -> int:
     """Look at machine, repository, agents and settings without starting anything; exit 1 if something will not do."""
-    checks, settings = ground.doctor(Path.cwd(), environment())
+    checks, settings = ground.doctor(folder(), environment())
     told = [f"{'ok ' if c.ok else 'NO '} {c.name}: {c.text}" + (f" ({c.hint})" if c.hint else "") for c in checks]
     told += [f"    {s.key} = {s.value}  [{s.origin}]" for s in settings if s.value]
     say({"checks": checks, "settings": settings}, told, json_=json_)
@@ -41,14 +40,14 @@ def doctor(*, json_: bool) -> int:
 @click.command
 def init() -> None:
     """Write a commented nightcrew.toml from what this repository shows; an existing one is kept."""
-    click.echo(f"wrote {ground.init(Path.cwd(), environment())}; check it with: nightcrew doctor")
+    click.echo(f"wrote {ground.init(folder(), environment())}; check it with: nightcrew doctor")
 
 
 @click.command
 @click.option("--show", is_flag=True, help="Only say what would be executed.")
 def trust(*, show: bool) -> None:
     """Trust what this repository's nightcrew.toml executes, as it is now; a change is asked about again."""
-    named = (ground.executes if show else ground.trust_here)(Path.cwd(), environment())
+    named = (ground.executes if show else ground.trust_here)(folder(), environment())
     told = [*named, *([] if show else ["trusted"])] if named else ["nothing in this repository's settings is executed"]
     click.echo("\n".join(told))
 

@@ -61,6 +61,8 @@ def open_repo(path: Path, env: Env) -> Repo:
     """The repository around `path`. Raises UserError: none, no commit yet, git missing or older than 2.38, another user's."""
     if not path.is_dir():
         raise UserError(f"no such folder: {path}")
+    if "\n" in os.path.realpath(path):
+        raise UserError(f"the path of {path.name.splitlines()[0]} holds a line break", "move the repository")
     here = Checkout(path, env)
     _check_version(here)
     folders = ("--path-format=absolute", "--git-common-dir", "--show-toplevel")
