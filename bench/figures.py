@@ -82,9 +82,7 @@ def startup() -> Iterator[Figure]:
                 took[name].append(stage.cost(argv, here).wall_s)
     wall = {name: statistics.median(values) for name, values in took.items()}
     yield Figure("nightcrew --version / python3 -c pass", wall["version"] / wall["pass"], 3)
-    yield Figure(
-        "nightcrew --help / python3 -c pass (5x + 20 ms)", wall["help"] / wall["pass"], 5 + 0.020 / wall["pass"]
-    )
+    yield Figure("nightcrew --help / python3 -c pass (5x + 20 ms)", wall["help"] / wall["pass"], 5 + 0.020 / wall["pass"])
     yield Figure(f"nightcrew list over {LISTED} runs / python3 -c pass", wall["list"] / wall["pass"], 6)
 
 

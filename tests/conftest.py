@@ -79,8 +79,6 @@ def pytest_unconfigure(config: pytest.Config) -> None:
 def pace(profile: str) -> None:
     """Load a Hypothesis profile: `fast` at the keyboard, `ci` four times as thorough; both repeat exactly."""
     slow = [HealthCheck.too_slow, HealthCheck.data_too_large]
-    settings.register_profile(
-        "fast", max_examples=50, deadline=None, derandomize=True, database=None, suppress_health_check=slow
-    )
+    settings.register_profile("fast", max_examples=50, deadline=None, derandomize=True, database=None, suppress_health_check=slow)
     settings.register_profile("ci", parent=settings.get_profile("fast"), max_examples=200)
     settings.load_profile(profile)

@@ -68,14 +68,7 @@ def _words(level: int) -> str:
 
 
 def _text(
-    x: int,
-    y: int,
-    text: str,
-    *,
-    anchor: str = "middle",
-    colour: str = "#222222",
-    size: int = 13,
-    weight: str = "normal",
+    x: int, y: int, text: str, *, anchor: str = "middle", colour: str = "#222222", size: int = 13, weight: str = "normal"
 ) -> str:
     return f'<text x="{x}" y="{y}" text-anchor="{anchor}" fill="{colour}" font-size="{size}" font-weight="{weight}">{text}</text>'
 

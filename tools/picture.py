@@ -16,9 +16,7 @@ WIDTH = 118
 def main() -> None:
     """Run the demo, take the lines a reader needs, and export them as an SVG."""
     env = {**os.environ, "NO_COLOR": "1", "COLUMNS": str(WIDTH)}
-    ended = subprocess.run(
-        [sys.executable, "-m", "nightcrew", "demo"], capture_output=True, text=True, check=True, env=env
-    )
+    ended = subprocess.run([sys.executable, "-m", "nightcrew", "demo"], capture_output=True, text=True, check=True, env=env)
     told = [line for line in ended.stdout.splitlines() if "/" + "tmp/" not in line]
     life = [line for line in told if re.match(r"\d\d:\d\d:\d\d ", line)]
     story = told[told.index(next(line for line in told if " · " in line and not line.startswith(" "))) :]

@@ -6,9 +6,7 @@ from pathlib import Path
 from nightcrew.proc.call import call
 
 
-def notify(
-    command: tuple[str, ...], summary: str, *, env: Mapping[str, str], cwd: Path, timeout_s: float = 30.0
-) -> str:
+def notify(command: tuple[str, ...], summary: str, *, env: Mapping[str, str], cwd: Path, timeout_s: float = 30.0) -> str:
     """Run `command` with `{summary}` replaced in its arguments (no shell reads them); empty text when it exited with 0.
 
     Else one line on what went wrong. `summary` must be redacted already; it is made one line. No command, nothing to do.

@@ -71,9 +71,7 @@ def test_the_house_keeps_its_floors(house: Path, contract: str) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-@pytest.mark.parametrize(
-    ("contract", "plant"), PLANTS, ids=[f"{name}-{number}" for number, (name, _) in enumerate(PLANTS)]
-)
+@pytest.mark.parametrize(("contract", "plant"), PLANTS, ids=[f"{name}-{number}" for number, (name, _) in enumerate(PLANTS)])
 def test_a_wrong_import_breaks_its_contract(house: Path, contract: str, plant: dict[str, str]) -> None:
     """A module that breaks a floor fails the build, also when the import hides in a function."""
     for path, source in plant.items():

@@ -95,9 +95,7 @@ def test_the_lock_names_no_index_and_pins_every_package_by_hash() -> None:
     assert "://" not in text
     wanted = [line for line in text.replace("\\\n", " ").splitlines() if line and not line.startswith("#")]
     assert wanted
-    assert [
-        line for line in wanted if not re.match(r"[a-z0-9][a-z0-9._-]*==\S+ .*--hash=sha256:[0-9a-f]{64}", line)
-    ] == []
+    assert [line for line in wanted if not re.match(r"[a-z0-9][a-z0-9._-]*==\S+ .*--hash=sha256:[0-9a-f]{64}", line)] == []
 
 
 def test_no_tracked_file_knows_a_machine_or_an_index() -> None:
@@ -118,6 +116,4 @@ def test_what_the_guide_links_to_is_there() -> None:
         for target in re.findall(r"\]\(([^)#:\s]+)\)", path.read_text("utf-8"))
     ]
     assert links
-    assert [
-        f"{path.relative_to(ROOT)}: {target}" for path, target in links if not (path.parent / target).exists()
-    ] == []
+    assert [f"{path.relative_to(ROOT)}: {target}" for path, target in links if not (path.parent / target).exists()] == []

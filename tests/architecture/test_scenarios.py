@@ -127,11 +127,7 @@ def test_no_test_names_a_situation_that_is_none() -> None:
 
 def test_a_gap_is_found() -> None:
     """Planted: a situation without its test, one of a later part, one that is out but named, one that nobody listed."""
-    situations = {
-        "F01": Situation("as is", 1, "x"),
-        "F02": Situation("as is", 2, "x"),
-        "F03": Situation("out: y", 0, "x"),
-    }
+    situations = {"F01": Situation("as is", 1, "x"), "F02": Situation("as is", 2, "x"), "F03": Situation("out: y", 0, "x")}
     assert unheld(situations, {}, 1) == ["F01"]
     assert unheld(situations, {"F01": frozenset({"test_one"})}, 2) == ["F02"]
     assert strange(situations, {"F03": frozenset({"test_two"}), "F09": frozenset({"test_three"})}) == {

@@ -59,12 +59,7 @@ def _install(npm: str, package: str, folder: Path, way_out: dict[str, str]) -> s
     own = {"npm_config_userconfig": str(home / ".npmrc"), "npm_config_cache": str(making / "npm-cache")}
     argv = [npm, "install", "--prefix", str(making), "--no-audit", "--no-fund", "--no-update-notifier", package]
     made = subprocess.run(
-        argv,
-        env={**os.environ, **way_out, **own},
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        check=False,
+        argv, env={**os.environ, **way_out, **own}, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False
     )
     shutil.rmtree(making / "npm-cache", ignore_errors=True)
     if made.returncode:

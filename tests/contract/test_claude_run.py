@@ -61,7 +61,5 @@ def test_claude_plans_works_is_reviewed_and_lands(
     turns = [entry.event for entry in journal.entries(run) if isinstance(entry.event, TurnEnded)]
     assert [turn.key.split("/")[2] for turn in turns] == ["plan", "implement", "review", "commit"]
     assert all(turn.outcome.session and turn.outcome.tokens for turn in turns)
-    shown = subprocess.run(
-        ["git", "log", "--format=%s", "-1", "main"], cwd=repo, capture_output=True, text=True, check=True
-    )
+    shown = subprocess.run(["git", "log", "--format=%s", "-1", "main"], cwd=repo, capture_output=True, text=True, check=True)
     assert shown.stdout.strip() == "Add the note"

@@ -133,9 +133,7 @@ def test_no_usable_agent(crew: Crew) -> None:
     """Nothing configured and nothing on PATH: what was looked for is said, and how to configure one."""
     bare = crew.home / "bin"
     bare.mkdir()
-    (bare / "git").symlink_to(
-        subprocess.run(["which", "git"], capture_output=True, text=True, check=True).stdout.strip()
-    )
+    (bare / "git").symlink_to(subprocess.run(["which", "git"], capture_output=True, text=True, check=True).stdout.strip())
     said = refused(crew, "write the note", says="no usable agent", env={**crew.env, "PATH": str(bare)})
     assert "claude" in said
     assert "nightcrew init" in said
@@ -224,8 +222,7 @@ def test_a_red_base_goes_on(crew: Crew) -> None:
     """Rulings 45: red by an ordinary exit is told and given to the agents; the gate decides at the end."""
     gate = "grep -q four note.txt || { echo four is missing; exit 1; }"
     crew.solo(
-        {"node": "implement", "do": [{"must_read": "four is missing"}, {"append": "note.txt", "text": "four\n"}]},
-        gate=gate,
+        {"node": "implement", "do": [{"must_read": "four is missing"}, {"append": "note.txt", "text": "four\n"}]}, gate=gate
     )
 
     done = crew.call("run", "write the note")
@@ -285,9 +282,7 @@ def test_a_workspace_deleted_under_the_agent(crew: Crew) -> None:
 def test_the_repository_is_away_for_a_moment(crew: Crew, seat: str) -> None:
     """Rulings 31: without the repository: one line, exit 1, nothing recorded, nothing made in its place. Back, the run goes on and pays nothing twice."""
     waits = f"until test -e {crew.played}/go; do sleep 0.02; done"
-    gate = (
-        f"grep -q four note.txt || exit 1; touch {crew.played}/there; {waits}; git status" if seat == "gate" else "true"
-    )
+    gate = f"grep -q four note.txt || exit 1; touch {crew.played}/there; {waits}; git status" if seat == "gate" else "true"
     if seat == "agent":
         crew.solo(HOLDS, gate=gate)
     else:

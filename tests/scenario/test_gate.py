@@ -102,9 +102,7 @@ def test_recovery_brings_it_home(crew: Crew) -> None:
     assert done.code == 0, done
     assert crew.seats() == ["alpha@implement", "alpha@gate-fix", "alpha@dev-fix", "alpha@commit"]
     assert crew.shown("main", "cure.txt") == "x\n"
-    assert [
-        type(e).__name__ for e in (x.event for x in crew.entries()) if type(e).__name__.startswith(("Dev", "Recovery"))
-    ] == [
+    assert [type(e).__name__ for e in (x.event for x in crew.entries()) if type(e).__name__.startswith(("Dev", "Recovery"))] == [
         "DevFixTriggered",
         "DevFixCompleted",
         "RecoveryAttempted",

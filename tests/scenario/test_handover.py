@@ -14,11 +14,7 @@ def fails(agent: str, why: str) -> Turn:
 
 def chained(crew: Crew, *turns: Turn, **tables: object) -> None:
     """alpha, beta, gamma as developers."""
-    settings = {
-        "pipeline": {"plan": False, "reviewers": 0},
-        "land": LOCAL,
-        "verify": {"gate": ["grep -q four note.txt"]},
-    }
+    settings = {"pipeline": {"plan": False, "reviewers": 0}, "land": LOCAL, "verify": {"gate": ["grep -q four note.txt"]}}
     names = ("alpha", "beta", "gamma")
     crew.settle(*crew.agents(*names), roles={"developer": list(names)}, **{**settings, **tables})
     crew.git("switch", "-qc", "mine")
@@ -100,11 +96,7 @@ def test_more_turns_on_request(crew: Crew) -> None:
 
 def test_a_conversation_that_is_gone(crew: Crew) -> None:
     """A session that the program does not find is begun anew under a fresh id, with the whole prompt."""
-    first = {
-        "node": "implement",
-        "turn": 1,
-        "do": [{"append": "note.txt", "text": "four\n"}, {"say": '{"word": "continue"}'}],
-    }
+    first = {"node": "implement", "turn": 1, "do": [{"append": "note.txt", "text": "four\n"}, {"say": '{"word": "continue"}'}]}
     gone = {"node": "implement", "turn": 2, "do": [{"notice": "session_not_found"}]}
     fresh = {"node": "implement", "turn": 3, "resumed": False, "do": [{"must_read": "write the note"}]}
     crew.solo(first, gone, fresh)

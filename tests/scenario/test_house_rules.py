@@ -35,9 +35,7 @@ def test_a_turn_sees_no_state_of_ours(crew: Crew) -> None:
         {"run": f"echo x > {crew.home}/outside.txt"},
         {"run": f"git -C {crew.repo} branch stolen"},
     ]
-    crew.solo(
-        {"node": "implement", "do": [{"append": "note.txt", "text": "four\n"}, *looks]}, sandbox={"mode": "bwrap"}
-    )
+    crew.solo({"node": "implement", "do": [{"append": "note.txt", "text": "four\n"}, *looks]}, sandbox={"mode": "bwrap"})
 
     assert crew.call("run", "write the note").code == 0
 
@@ -71,11 +69,7 @@ def test_secrets_stay_out(crew: Crew) -> None:
     """Law 14: what an agent prints of its own environment is in no fact, no kept text and not on the screen; settings hold its name."""
     agent = {**crew.agents("alpha")[0], "env": {"SERVICE_TOKEN": {"env": "MINE"}}}
     crew.settle(agent, pipeline={"plan": False, "reviewers": 0}, verify={"gate": ["grep -q four note.txt"]})
-    tells = [
-        {"run": "echo $SERVICE_TOKEN >&2"},
-        {"append": "note.txt", "text": "four\n"},
-        {"say": f"the token is {SECRET}"},
-    ]
+    tells = [{"run": "echo $SERVICE_TOKEN >&2"}, {"append": "note.txt", "text": "four\n"}, {"say": f"the token is {SECRET}"}]
     crew.play({"node": "implement", "do": tells})
 
     done = crew.call("run", "write the note", env={**crew.env, "MINE": SECRET})

@@ -110,21 +110,13 @@ def test_death_after_every_third_entry_of_a_rich_night(crew: Crew, tmp_path: Pat
     """The same with every room of the pipeline: plan, two turns, a conflict, a fix round, a gate-fix round, a push."""
     fixed = json.dumps({"addressed": ["R1-1-1"], "rejected": {}})
     crew.play(
-        {
-            "node": "implement",
-            "turn": 1,
-            "do": [{"replace": "note.txt", "old": "two", "new": "zwei"}, {"say": CONTINUE}],
-        },
+        {"node": "implement", "turn": 1, "do": [{"replace": "note.txt", "old": "two", "new": "zwei"}, {"say": CONTINUE}]},
         {"node": "review", "turn": 1, "do": [{"say": rejects("there is no fixed.txt")}]},
         {"node": "fix", "do": [{"write": "fixed.txt"}, {"say": fixed}]},
         {"node": "gate-fix", "do": [{"write": "cured.txt"}]},
         {"node": "rebase", "do": [{"write": "note.txt", "text": "one\nzwei deux\nthree\nfour\n"}]},
     )
-    verify = {
-        "gate": ["test -e cured.txt || { echo ill; exit 1; }"],
-        "e2e": ["true"],
-        "pre_gate": ["echo f > style.txt"],
-    }
+    verify = {"gate": ["test -e cured.txt || { echo ill; exit 1; }"], "e2e": ["true"], "pre_gate": ["echo f > style.txt"]}
     crew.settle(land={"mode": "push", "target": "main"}, verify={**verify, "check": ["true"]})
     remote = repos.bare_remote(crew.repo, tmp_path / "remote.git")
     theirs: list[str] = []
@@ -146,10 +138,7 @@ def test_death_after_every_third_entry_of_a_rich_night(crew: Crew, tmp_path: Pat
 
 def test_death_at_any_moment(crew: Crew, tmp_path: Path) -> None:
     """The driver is killed not after a fact but anywhere: in the middle of git, of a hook, of a gate: the same end, nothing twice."""
-    crew.solo(
-        WAITS | {"do": [{"append": "note.txt", "text": "four\n"}, {"sleep": 0.1}]},
-        land={"mode": "push", "target": "main"},
-    )
+    crew.solo(WAITS | {"do": [{"append": "note.txt", "text": "four\n"}, {"sleep": 0.1}]}, land={"mode": "push", "target": "main"})
     repos.add_hook(crew.repo, "pre-commit", "sleep 0.1")
     remote, spans = repos.bare_remote(crew.repo, tmp_path / "remote.git"), cycle((0.23, 0.61, 0.37, 0.48, 0.29, 0.7))
     process = crew.start("run", "write the note")
@@ -167,11 +156,7 @@ def test_death_at_any_moment(crew: Crew, tmp_path: Path) -> None:
 
 def test_a_supervisor_that_is_killed(crew: Crew) -> None:
     """Decision 0009: a turn whose supervisor vanished is nobody's fault: asked again, no handover, its strays ended."""
-    once = {
-        "node": "implement",
-        "turn": 1,
-        "do": [{"append": "half.txt", "text": "half\n"}, {"wait_for": "{state}/go"}],
-    }
+    once = {"node": "implement", "turn": 1, "do": [{"append": "half.txt", "text": "half\n"}, {"wait_for": "{state}/go"}]}
     crew.solo(once)
     process = crew.start("run", "write the note")
     crew.begun(process, "impl-A")

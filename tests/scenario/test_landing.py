@@ -50,11 +50,7 @@ def test_junk_and_odd_names(crew: Crew) -> None:
     """Files with odd names, links and modes land as they are; what is ignored does not."""
     repos.commit(crew.repo, {".gitignore": "*.tmp\n"})
     files = [{"write": f"odd ☃ {n}.txt", "text": "x"} for n in range(3)]
-    more = [
-        {"write": "junk.tmp"},
-        {"write": "bin/tool", "text": "#!/bin/sh\n", "mode": "755"},
-        {"run": "ln -s note.txt link"},
-    ]
+    more = [{"write": "junk.tmp"}, {"write": "bin/tool", "text": "#!/bin/sh\n", "mode": "755"}, {"run": "ln -s note.txt link"}]
     names = landed(crew, WORK, *files, *more)
     assert {"odd ☃ 0.txt", "bin/tool", "link"} <= set(names.splitlines())
     assert "junk.tmp" not in names
@@ -85,14 +81,7 @@ def _read(path: Path) -> bytes:
 
 def test_an_agent_that_talks_too_much(crew: Crew) -> None:
     """Floods, bytes that are no text, half a JSON and no line end do not keep the work from landing."""
-    landed(
-        crew,
-        WORK,
-        {"flood": 3_000_000, "newline": False},
-        {"raw": '\xff\xfe{"half": '},
-        {"raw": "\n"},
-        {"say": "Done."},
-    )
+    landed(crew, WORK, {"flood": 3_000_000, "newline": False}, {"raw": '\xff\xfe{"half": '}, {"raw": "\n"}, {"say": "Done."})
 
 
 def test_an_agent_that_changes_nothing(crew: Crew) -> None:

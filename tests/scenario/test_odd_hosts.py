@@ -41,15 +41,7 @@ def test_an_unreachable_remote(crew: Crew) -> None:
 def test_workspaces_are_given_back(crew: Crew) -> None:
     """T060: at the end every slot is free; the next run works in the same ones and sees nothing of the first."""
     repos.commit(crew.repo, {".gitignore": "*.tmp\n"})
-    crew.solo(
-        {
-            "node": "implement",
-            "do": [
-                {"append": "note.txt", "text": "four\n"},
-                {"write": "x.tmp"},
-            ],
-        }
-    )
+    crew.solo({"node": "implement", "do": [{"append": "note.txt", "text": "four\n"}, {"write": "x.tmp"}]})
     assert crew.call("run", "write the note").code == 0
     slots = sorted(p.parent.name for p in (crew.state_home / "worktrees").rglob("note.txt"))
     crew.play(
@@ -103,9 +95,7 @@ def test_a_push_hook(crew: Crew, tmp_path: Path) -> None:
     """pre-push runs before the push, with what git would tell it; it runs once."""
     repos.bare_remote(crew.repo, tmp_path / "remote.git")
     repos.add_hook(
-        crew.repo,
-        "pre-push",
-        'read ref commit there old; test -n "$old" && test "$1" = origin && git cat-file -e "$commit"',
+        crew.repo, "pre-push", 'read ref commit there old; test -n "$old" && test "$1" = origin && git cat-file -e "$commit"'
     )
     crew.solo(land={"mode": "push", "target": "main"})
 

@@ -126,10 +126,7 @@ def test_take_over_a_frozen_driver(crew: Crew) -> None:
 
 def test_a_second_run_beside_the_first(crew: Crew) -> None:
     """A second `run` while one is live is separate: each has its own workspace, both land, one on top of the other."""
-    file = {
-        "node": "implement",
-        "do": [{"write": "{run}.txt"}, {"write": "{state}/there/{run}"}, {"wait_for": "{state}/go"}],
-    }
+    file = {"node": "implement", "do": [{"write": "{run}.txt"}, {"write": "{state}/there/{run}"}, {"wait_for": "{state}/go"}]}
     crew.solo(file, gate="grep -q one note.txt")
     both = [crew.start("run", "a file of its own") for _ in range(2)]
     until(lambda: len(list((crew.played / "there").glob("*"))) == 2)

@@ -95,26 +95,16 @@ def test_a_sleep_ends_when_the_reset_comes(crew: Crew) -> None:
 def test_a_handover_survives_death(crew: Crew) -> None:
     """T027: alpha fails plainly twice, beta takes over; nightcrew dies there; the record is read again, alpha is not asked."""
     fails = {"agent": "alpha", "node": "implement", "do": [{"stderr": "boom\n"}, {"exit": 1}]}
-    holds = {
-        "agent": "beta",
-        "node": "implement",
-        "do": [{"wait_for": "{state}/go"}, {"append": "note.txt", "text": "four\n"}],
-    }
+    holds = {"agent": "beta", "node": "implement", "do": [{"wait_for": "{state}/go"}, {"append": "note.txt", "text": "four\n"}]}
     chained(crew, fails, holds)
     process = crew.start("run", "write the note")
-    crew.until(
-        lambda e: isinstance(e, EffectStarted) and isinstance(e.effect, StartTurn) and e.effect.agent == "beta", process
-    )
+    crew.until(lambda e: isinstance(e, EffectStarted) and isinstance(e.effect, StartTurn) and e.effect.agent == "beta", process)
     crew.kill(process)
     (crew.played / "go").touch()
 
     done = crew.call("resume", crew.run)
 
     assert done.code == 0, done
-    assert [s for s in crew.seats() if s.endswith("implement")] == [
-        "alpha@implement",
-        "alpha@implement",
-        "beta@implement",
-    ]
+    assert [s for s in crew.seats() if s.endswith("implement")] == ["alpha@implement", "alpha@implement", "beta@implement"]
     handed = [e.handover for e in crew.facts(HandedOver) if e.handover.seat == "impl-A"]
     assert [(h.from_agent, h.to_agent, h.fail) for h in handed] == [("alpha", "beta", FailClass.Other)]

@@ -6,10 +6,7 @@ from nightcrew.core.events import BaseSynced, DevFixTriggered, Landed
 from support import repos
 from support.crew import LOCAL, Crew, Turn, until
 
-HOLDS: Turn = {
-    "node": "implement",
-    "do": [{"replace": "note.txt", "old": "two\n", "new": "zwei\n"}, {"wait_for": "{state}/go"}],
-}
+HOLDS: Turn = {"node": "implement", "do": [{"replace": "note.txt", "old": "two\n", "new": "zwei\n"}, {"wait_for": "{state}/go"}]}
 STAYS: Turn = {"node": "dev-fix", "do": [{"hang": "plain"}]}
 GATE = "grep -q . note.txt"
 
@@ -34,10 +31,7 @@ CLASH = {"note.txt": "one\ndeux\nthree\n"}
 
 def test_the_fixer_resolves_a_conflict(crew: Crew) -> None:
     """T108: the same line on both sides: one rebase round with the path in the prompt, no marker left, landed on top."""
-    resolve = {
-        "node": "rebase",
-        "do": [{"must_read": "note.txt"}, {"write": "note.txt", "text": "one\nzwei, deux\nthree\n"}],
-    }
+    resolve = {"node": "rebase", "do": [{"must_read": "note.txt"}, {"write": "note.txt", "text": "one\nzwei, deux\nthree\n"}]}
     theirs, _ = moved(crew, resolve, files=CLASH)
 
     done = crew.end(crew.driven[0])
@@ -80,9 +74,7 @@ def test_the_same_change_is_there_already(crew: Crew) -> None:
 
 def test_a_push_that_meets_a_fast_neighbour(crew: Crew, tmp_path: Path) -> None:
     """Two runs of one repository land one after the other; the second is tested again on top of the first."""
-    crew.settle(
-        pipeline={"plan": False, "reviewers": 0}, land={"mode": "push", "target": "main"}, verify={"gate": [GATE]}
-    )
+    crew.settle(pipeline={"plan": False, "reviewers": 0}, land={"mode": "push", "target": "main"}, verify={"gate": [GATE]})
     repos.bare_remote(crew.repo, tmp_path / "remote.git")
     crew.play(
         {

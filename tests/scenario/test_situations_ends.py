@@ -68,11 +68,7 @@ def test_the_marker_is_there_before_its_fact(crew: Crew) -> None:
     own = crew.state_home / "runs" / crew.run / "completion_marker"
     while not crew.state().done:
         died = subprocess.run(
-            [sys.executable, dying.__file__, crew.run, "1"],
-            cwd=crew.repo,
-            env=crew.env,
-            capture_output=True,
-            check=False,
+            [sys.executable, dying.__file__, crew.run, "1"], cwd=crew.repo, env=crew.env, capture_output=True, check=False
         )
         assert died.returncode == -signal.SIGKILL, died.stderr.decode()
         assert not own.exists() or told(own)["run_id"] == crew.run
@@ -151,11 +147,7 @@ def test_what_the_dev_fix_installs_is_enough(crew: Crew) -> None:
     """R23: the gate lacks something outside the work; the dev-fix brings it, and the same gate passes at level 1."""
     cure: Turn = {"node": "dev-fix", "do": [{"write": ".tool/well"}, {"say": "Installed."}]}
     repos.commit(crew.repo, {".gitignore": ".tool/\n"})
-    crew.solo(
-        {"node": "gate-fix", "do": [{"say": "Nothing to edit."}]},
-        cure,
-        gate="test -e .tool/well || { echo ill; exit 1; }",
-    )
+    crew.solo({"node": "gate-fix", "do": [{"say": "Nothing to edit."}]}, cure, gate="test -e .tool/well || { echo ill; exit 1; }")
 
     done = crew.call("run", "write the note")
 
@@ -197,11 +189,7 @@ def test_a_kill_between_repair_and_recovery(crew: Crew) -> None:
     crew.kill(crew.driven[0])
     while not crew.state().done:
         subprocess.run(
-            [sys.executable, dying.__file__, crew.run, "1"],
-            cwd=crew.repo,
-            env=crew.env,
-            capture_output=True,
-            check=False,
+            [sys.executable, dying.__file__, crew.run, "1"], cwd=crew.repo, env=crew.env, capture_output=True, check=False
         )
     assert crew.seats() == ["alpha@implement", "alpha@gate-fix", "alpha@dev-fix", "alpha@commit"]
     assert len(crew.facts(DevFixTriggered)) == len(crew.facts(RecoveryAttempted)) == 1

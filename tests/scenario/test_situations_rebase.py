@@ -6,14 +6,8 @@ from nightcrew.core.events import BaseSynced, Landed
 from support import repos
 from support.crew import LOCAL, Crew, Turn
 
-HOLDS: Turn = {
-    "node": "implement",
-    "do": [{"replace": "note.txt", "old": "two\n", "new": "zwei\n"}, {"wait_for": "{state}/go"}],
-}
-RESOLVES: Turn = {
-    "node": "rebase",
-    "do": [{"wait_for": "{state}/on"}, {"write": "note.txt", "text": "one\nzwei, deux\nthree\n"}],
-}
+HOLDS: Turn = {"node": "implement", "do": [{"replace": "note.txt", "old": "two\n", "new": "zwei\n"}, {"wait_for": "{state}/go"}]}
+RESOLVES: Turn = {"node": "rebase", "do": [{"wait_for": "{state}/on"}, {"write": "note.txt", "text": "one\nzwei, deux\nthree\n"}]}
 
 
 def mine_in_progress(crew: Crew) -> None:

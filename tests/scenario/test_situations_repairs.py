@@ -35,11 +35,7 @@ def test_a_repair_that_conflicts_is_left_out(crew: Crew) -> None:
     turns = [repair(1, {"write": "line.txt", "text": "mine\n"}), repair(4, {"write": "cure.txt", "text": "x\n"})]
     pipeline = {**NO_ROUNDS, "gate_fix_rounds": 1}
     crew.solo(
-        fixes,
-        *turns,
-        pipeline=pipeline,
-        recovery=QUICK,
-        gate="test -e cure.txt && ! test -e line.txt || { echo ill; exit 1; }",
+        fixes, *turns, pipeline=pipeline, recovery=QUICK, gate="test -e cure.txt && ! test -e line.txt || { echo ill; exit 1; }"
     )
 
     done = crew.call("run", "write the note")

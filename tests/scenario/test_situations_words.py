@@ -124,10 +124,7 @@ def test_a_resume_from_elsewhere(crew: Crew) -> None:
     task = crew.home / "task.md"
     task.write_text("write the note\n")
     crew.solo(
-        {
-            "node": "commit",
-            "do": [{"must_read": "write the note"}, {"must_not_read": "burn"}, {"say": '{"subject": "It"}'}],
-        },
+        {"node": "commit", "do": [{"must_read": "write the note"}, {"must_not_read": "burn"}, {"say": '{"subject": "It"}'}]},
         HOLDS,
     )
     process = crew.start("run", "--file", str(task))
@@ -153,10 +150,7 @@ def test_a_fixer_that_commits_by_itself(crew: Crew) -> None:
     hook = remote / "hooks/pre-receive"
     hook.write_text("#!/bin/sh\nread old new ref\ngit cat-file -e $new:licence.txt || { echo no licence; exit 1; }\n")
     hook.chmod(0o755)
-    mends: Turn = {
-        "node": "land",
-        "do": [{"write": "licence.txt", "text": "free\n"}, {"run": "git add -A; git commit -qm mine"}],
-    }
+    mends: Turn = {"node": "land", "do": [{"write": "licence.txt", "text": "free\n"}, {"run": "git add -A; git commit -qm mine"}]}
     crew.solo(mends, land={"mode": "push", "target": "main"})
     base = crew.git("rev-parse", "main")
 

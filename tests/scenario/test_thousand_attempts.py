@@ -83,9 +83,7 @@ def opened(home: Path, repo: Path, world: World) -> Tools:
 def lives(folder: Path) -> tuple[list[Entry], dict[int, RunState]]:
     """The entries of a thousand attempts, and the state right after every hundredth."""
     world, entries, states = World(red={Purpose.Gate: lambda _tree: 1}), list[Entry](), dict[int, RunState]()
-    first = story(
-        roster="alpha", limits=LIFTED, pipeline=Pipeline(plan=False, reviewers=0, gate_fix_rounds=0), land="local"
-    )
+    first = story(roster="alpha", limits=LIFTED, pipeline=Pipeline(plan=False, reviewers=0, gate_fix_rounds=0), land="local")
     tools = opened(folder / "home", repos.make_repo(folder / "repo"), world)
     tools.journal.create(RUN, "repo", "Do it", world.at, first)
 

@@ -38,18 +38,7 @@ from nightcrew.core.events import (
     WorkspaceReset,
 )
 from nightcrew.core.ids import Commit, Tree
-from nightcrew.core.work import (
-    Claim,
-    Class,
-    CommandResult,
-    Finding,
-    FixReport,
-    Outcome,
-    Report,
-    Reviewed,
-    Severity,
-    Vote,
-)
+from nightcrew.core.work import Claim, Class, CommandResult, Finding, FixReport, Outcome, Report, Reviewed, Severity, Vote
 from support.world import World, bad, good, shaped
 
 

@@ -9,23 +9,13 @@ from pathlib import Path
 Files = Mapping[str, str | bytes | None]
 """Paths and contents; None removes the file."""
 
-ODD_NAMES = (
-    "with space.txt",
-    "grün/naïve ☃.txt",
-    "line\nbreak.txt",
-    "-dash.txt",
-    ":(top)colon.txt",
-    'quo"te.txt',
-    "star*.txt",
-)
+ODD_NAMES = ("with space.txt", "grün/naïve ☃.txt", "line\nbreak.txt", "-dash.txt", ":(top)colon.txt", 'quo"te.txt', "star*.txt")
 """File names that a careless caller of git trips over."""
 
 
 def git(path: Path, *args: str, stdin: str = "") -> str:
     """What git says in `path`, last line end cut off; the test fails with git's words if git fails."""
-    done = subprocess.run(
-        ["git", *args], cwd=path, input=stdin, capture_output=True, text=True, check=False, timeout=60
-    )
+    done = subprocess.run(["git", *args], cwd=path, input=stdin, capture_output=True, text=True, check=False, timeout=60)
     assert done.returncode == 0, f"git {' '.join(args)}: {done.stderr}"
     return done.stdout.rstrip("\n")
 

@@ -60,8 +60,7 @@ from nightcrew.core.events import (
 from nightcrew.core.ids import AgentId, Commit, EffectId, RunId, SlotId, Tree
 from nightcrew.core.limits import Limits
 from nightcrew.core.roster import Agent, AgentRole, Answers, Roles
-from nightcrew.core.settings import Ladder, Pipeline, Settings, Verify
-from nightcrew.core.settings import Land as LandSettings
+from nightcrew.core.settings import Ladder, Land as LandSettings, Pipeline, Settings, Verify
 from nightcrew.core.state import RunState
 from nightcrew.core.work import (
     Change,

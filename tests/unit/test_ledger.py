@@ -95,9 +95,7 @@ def test_losses_under_way_count_once(ledger: Ledger) -> None:
     """Four turns that were running when the quota ended are one loss: neither doubled nor shortened."""
     first = ledger.cool(Loss(CODEX, 0.0))
     assert [ledger.cool(Loss(CODEX, at)) for at in (1.0, 2.0, 3.0)] == [first] * 3
-    assert ledger.cool(Loss(CODEX, 3.0, 600.0, "stream", window="day")).until == 600.0, (
-        "what is stated beats what is assumed"
-    )
+    assert ledger.cool(Loss(CODEX, 3.0, 600.0, "stream", window="day")).until == 600.0, "what is stated beats what is assumed"
     stated = ledger.cool(Loss(CODEX, 4.0, 9000.0, "stream", window="week"))
     assert stated.until == 9000.0
     assert ledger.cool(Loss(CODEX, 5.0)) == stated

@@ -3,8 +3,7 @@
 import json
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from nightcrew.redact import REDACTED, Redactor
 
@@ -88,20 +87,7 @@ def test_bytes_of_any_kind_survive() -> None:
 
 
 PIECES = st.sampled_from(
-    [
-        *KEYS,
-        PEM,
-        "redact",
-        "red",
-        "[redacted]",
-        "sk-",
-        "Bearer ",
-        "://a:",
-        "-----BEGIN PRIVATE KEY-----",
-        " ",
-        "x" * 20,
-        "é",
-    ]
+    [*KEYS, PEM, "redact", "red", "[redacted]", "sk-", "Bearer ", "://a:", "-----BEGIN PRIVATE KEY-----", " ", "x" * 20, "é"]
 )
 
 

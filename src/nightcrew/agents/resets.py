@@ -13,13 +13,9 @@ _DAYS = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
 _DATE = rf"(?P<month>{'|'.join(_MONTHS)})[a-z]*\.?\s+(?P<day>\d{{1,2}})(?:,\s*(?P<year>\d{{4}}))?"
 _DAY = rf"(?:{_DATE}|(?P<weekday>{'|'.join(_DAYS)})[a-z]*)(?:,?\s+(?:at\s+)?)?"
 _CLOCK = r"(?P<hour>0?[1-9]|1[0-2])(?::(?P<minute>[0-5]\d))?\s*(?P<half>[ap]m)"
-_RESETS = re.compile(
-    rf"resets?\s+(?:at\s+|on\s+)?(?:{_DAY})?(?:{_CLOCK})?\s*(?:\((?P<zone>[\w/+-]+)\))?", re.IGNORECASE
-)
+_RESETS = re.compile(rf"resets?\s+(?:at\s+|on\s+)?(?:{_DAY})?(?:{_CLOCK})?\s*(?:\((?P<zone>[\w/+-]+)\))?", re.IGNORECASE)
 _BAR = re.compile(r"limit reached\|(\d{9,13})", re.IGNORECASE)
-_STAMP = re.compile(
-    r"(\d{4}-\d\d-\d\d)(?:T| at | )(\d\d:\d\d(?::\d\d)?(?:\.\d+)?)\s*(Z|UTC|[+-]\d\d:?\d\d)", re.IGNORECASE
-)
+_STAMP = re.compile(r"(\d{4}-\d\d-\d\d)(?:T| at | )(\d\d:\d\d(?::\d\d)?(?:\.\d+)?)\s*(Z|UTC|[+-]\d\d:?\d\d)", re.IGNORECASE)
 
 
 def instant(value: object, now: float) -> float | None:

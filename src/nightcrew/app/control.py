@@ -22,8 +22,7 @@ from nightcrew.database import unusable
 from nightcrew.engine import local, shelter, steps
 from nightcrew.engine.waits import MARKER, foreign
 from nightcrew.errors import UserError
-from nightcrew.git import landing
-from nightcrew.git import repo as here
+from nightcrew.git import landing, repo as here
 from nightcrew.git.repo import Repo, Target, Tip
 from nightcrew.git.sealed import git
 from nightcrew.git.workspace import Pool
@@ -198,9 +197,7 @@ def resume(run: RunId, env: Mapping[str, str], limits: Mapping[str, str], *, rec
         say(run, ev.ResumeAsked(), env)
 
 
-def _changed(
-    told: ev.RunStarted, env: Mapping[str, str], limits: Mapping[str, str], *, reconfigure: bool
-) -> ev.ConfigChanged:
+def _changed(told: ev.RunStarted, env: Mapping[str, str], limits: Mapping[str, str], *, reconfigure: bool) -> ev.ConfigChanged:
     repo = here.open_repo(wiring.open_journal(env).place(told.repo), env)
     new = ground.load_config(repo, env, {f"limits.{name}": value for name, value in limits.items()})
     if not reconfigure:

@@ -154,9 +154,7 @@ def agents(cwd: Path, env: Mapping[str, str]) -> list[AgentRow]:
     for agent in config.roster:
         found = catalog.resolve(agent, env.get("PATH", ""))
         roles = tuple(str(role) for role in AgentRole if agent.id in config.roles.chain(role))
-        row = AgentRow(
-            agent.id, agent.kind, agent.model, found.program, found.why_not, roles, tuple(map(str, agent.answers))
-        )
+        row = AgentRow(agent.id, agent.kind, agent.model, found.program, found.why_not, roles, tuple(map(str, agent.answers)))
         cooling = ledger.cooling_of(agent, time.time()) if ledger else None
         rows.append(row._replace(cooling_until=cooling.until, why=cooling.why) if cooling else row)
     return rows

@@ -57,9 +57,7 @@ def outputs(seen: Seen, env: Mapping[str, str], seat: str = "") -> Iterator[tupl
         names = dict.fromkeys(name for effect in told for name in (effect.seat, effect.node))
         raise UserError(f"run {seen.run} has nothing of '{seat}'", f"it has: {', '.join(names) or 'nothing yet'}")
     hide = Redactor(known_secrets(env))
-    for place, title in (
-        place for effect in mine for place in _places(effect, effect_folder(home_of(env), effect.key))
-    ):
+    for place, title in (place for effect in mine for place in _places(effect, effect_folder(home_of(env), effect.key))):
         for path, name in ((place / "stdout", title), (place / "stderr", f"{title} · stderr")):
             if path.is_file() and path.stat().st_size:
                 yield name, hide.bytes(path.read_bytes())

@@ -9,8 +9,7 @@ from typing import NamedTuple
 from msgspec import Struct
 
 from nightcrew.app.views import Conclusion, answer_command, clock, conclusion, count, span
-from nightcrew.core import events as ev
-from nightcrew.core import work
+from nightcrew.core import events as ev, work
 from nightcrew.core.effects import StartTurn, Timer
 from nightcrew.core.limits import Spend
 from nightcrew.core.phases.review import panel

@@ -18,9 +18,7 @@ from nightcrew.cli.verbs import TABLE
 from nightcrew.errors import UserError
 
 no_wait_option = click.option("--no-wait", is_flag=True, help="Leave (exit 3) when only time is waited for.")
-limit_option = click.option(
-    "--limit", multiple=True, metavar="NAME=VALUE", help="usd, tokens, turns, wall; `none` lifts it."
-)
+limit_option = click.option("--limit", multiple=True, metavar="NAME=VALUE", help="usd, tokens, turns, wall; `none` lifts it.")
 
 
 @click.command
@@ -132,9 +130,7 @@ def demo(*, crash: bool) -> int:
     from nightcrew.app import demo, story, text  # noqa: PLC0415 - the only verb that plays
 
     where = demo.stage(environment())
-    click.echo(
-        f"A small project with a failing test is in {where.project}. The agents follow a script; the rest is real.\n"
-    )
+    click.echo(f"A small project with a failing test is in {where.project}. The agents follow a script; the rest is real.\n")
     started = demo.start(where)
     if crash:
         demo.crash(where, started)

@@ -63,9 +63,7 @@ def machine_file(home: Path) -> Path:
     return home / "nightcrew" / "config.toml"
 
 
-def load(
-    repo_top: Path | None, *, config_home: Path, kinds: Kinds, overrides: Typed | None = None, found: Roster = ()
-) -> Config:
+def load(repo_top: Path | None, *, config_home: Path, kinds: Kinds, overrides: Typed | None = None, found: Roster = ()) -> Config:
     """Read all layers. Raises ConfigError with every mistake of every one. `found`: the roster when no file names agents."""
     path = machine_file(config_home)
     machine = read_file(path, str(path), kinds)

@@ -103,7 +103,5 @@ def _synced(state: RunState, event: events.BaseSynced) -> RunState:
             change = structs.replace(state.chosen.change, head=event.head, tree=event.tree)
             if event.tip != state.base:
                 start = {"start": event.tip, "start_tree": event.tip_tree}
-                state = structs.replace(
-                    rooms.with_candidate(state, state.chosen, **start), base=event.tip, gated=Tree("")
-                )
+                state = structs.replace(rooms.with_candidate(state, state.chosen, **start), base=event.tip, gated=Tree(""))
             return _at(rooms.with_candidate(state, state.chosen, change=change), step="done", tip=event.tip)

@@ -14,9 +14,7 @@ HOUSE = (
     "folder. Do not commit, switch branches, rebase or push: the files you leave are your answer. Do not weaken, skip or "
     "delete tests to make a check pass."
 )
-LOOK_ONLY = (
-    "You work unattended in a private copy of the repository; nobody can answer questions. Only read: change no file."
-)
+LOOK_ONLY = "You work unattended in a private copy of the repository; nobody can answer questions. Only read: change no file."
 
 
 def brief(*parts: Piece) -> Brief:

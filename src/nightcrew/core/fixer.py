@@ -1,7 +1,6 @@
 """The fixer chain, shared by every node that asks a fixer. Its memory is `RunState.handovers` alone, so that report and behaviour agree."""
 
-from nightcrew.core import brief as b
-from nightcrew.core import chain
+from nightcrew.core import brief as b, chain
 from nightcrew.core.ids import AgentId, SeatKey
 from nightcrew.core.roster import AgentRole, Answers
 from nightcrew.core.state import RunState

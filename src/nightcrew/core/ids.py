@@ -7,9 +7,7 @@ from uuid import UUID, uuid5
 RunId = NewType("RunId", str)  # sortable, unique on a machine: `20260830-153012-a1b2`
 AgentId = NewType("AgentId", str)
 SeatKey = NewType("SeatKey", str)  # a named chair in a run: `impl-A`, `review-1`, `fix`, `dev-fix` …
-EffectId = NewType(
-    "EffectId", str
-)  # `run/kind/node/seat/n`: derived, and never the same twice in a run (decision 0003)
+EffectId = NewType("EffectId", str)  # `run/kind/node/seat/n`: derived, and never the same twice in a run (decision 0003)
 Label = NewType("Label", str)  # what a candidate is called while nobody may know its author: `A`, `B` …
 SlotId = NewType("SlotId", str)  # an opaque workspace of the pool; says nothing about agent, label or author
 Commit = NewType("Commit", str)

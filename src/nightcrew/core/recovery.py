@@ -8,11 +8,7 @@ number of attempts ends a run: only a pending marker does, and only a cancel, a 
 
 from msgspec import structs
 
-from nightcrew.core import brief as b
-from nightcrew.core import chain, rooms
-from nightcrew.core import effects as fx
-from nightcrew.core import events as ev
-from nightcrew.core import trouble as t
+from nightcrew.core import brief as b, chain, effects as fx, events as ev, rooms, trouble as t
 from nightcrew.core.ids import AgentId, Label, SeatKey, fraction
 from nightcrew.core.phases.catalog import PHASES
 from nightcrew.core.roster import AgentRole, Answers
@@ -136,9 +132,7 @@ def _chains(state: RunState, trouble: Trouble, level: int) -> tuple[str, ...]:
     exhausted = (trouble.failure.exhausted,) if trouble.failure.exhausted else ()
     phases = ORDER if level >= 3 else (trouble.failed_phase,) if level == 2 else ()
     roles = dict.fromkeys(role for phase in phases for role in t.ASKS[phase].chains)
-    moved = tuple(
-        str(role) for role in roles if any(h.node in t.NODES_OF[role] for h in chain.counted(state, str(role)))
-    )
+    moved = tuple(str(role) for role in roles if any(h.node in t.NODES_OF[role] for h in chain.counted(state, str(role))))
     return tuple(dict.fromkeys((*exhausted, *moved)))
 
 

@@ -87,9 +87,7 @@ def slot(state: RunState, seat: SeatKey) -> SlotId:
     return state.workspaces[seat].slot if seat in state.workspaces else SlotId("")
 
 
-def commands(
-    state: RunState, purpose: Purpose, seat: SeatKey, lines: tuple[str, ...], *, cached: bool = False
-) -> effects.Effect:
+def commands(state: RunState, purpose: Purpose, seat: SeatKey, lines: tuple[str, ...], *, cached: bool = False) -> effects.Effect:
     """The effect that runs those shell lines in the seat's workspace; `cached` = a gate that a known green tree may answer."""
     candidate = next((c for c in state.candidates.values() if c.seat == seat), None)
     run = effects.RunCommands(
@@ -137,6 +135,4 @@ def collected(state: RunState, change: Change) -> tuple[RunState, bool]:
 
 def with_candidate(state: RunState, candidate: Candidate, **changes: object) -> RunState:
     """The run with that candidate's newest account."""
-    return structs.replace(
-        state, candidates={**state.candidates, candidate.label: structs.replace(candidate, **changes)}
-    )
+    return structs.replace(state, candidates={**state.candidates, candidate.label: structs.replace(candidate, **changes)})

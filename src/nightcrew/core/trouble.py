@@ -10,8 +10,7 @@ from nightcrew.core.fixer import FIX_NODES, FIX_SEAT
 from nightcrew.core.ids import Commit, Label, SeatKey, Tree
 from nightcrew.core.roster import AgentRole as Role
 from nightcrew.core.state import LandingTry, Mark, Reviewing, RunState, Trouble, Validating, enter
-from nightcrew.core.work import Blob, Failure
-from nightcrew.core.work import PipelinePhase as Phase
+from nightcrew.core.work import Blob, Failure, PipelinePhase as Phase
 
 NODE = "dev-fix"
 
@@ -48,9 +47,7 @@ def fail(state: RunState, failure: Failure) -> RunState:
         return state
     before, phase = state.trouble, state.phase
     tree = state.winning.change.tree if state.winning else Tree("")
-    new = Trouble(
-        failure=failure, failed_phase=phase, furthest=phase, previous_phase=phase, tree=tree, iteration=state.iteration
-    )
+    new = Trouble(failure=failure, failed_phase=phase, furthest=phase, previous_phase=phase, tree=tree, iteration=state.iteration)
     if before is None or before.over:
         return enter(state, Phase.AwaitingDevFix, trouble=new)
     # Going back to the start, with whatever was repaired, led to the very same end.

@@ -4,8 +4,7 @@ import errno
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from nightcrew.core import effects as fx
-from nightcrew.core import events as ev
+from nightcrew.core import effects as fx, events as ev
 from nightcrew.core.ids import SlotId
 from nightcrew.core.phases import landing
 from nightcrew.core.state import line

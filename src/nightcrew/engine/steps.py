@@ -1,13 +1,11 @@
 """Git steps on a run's workspaces: lease, collect, rebase, reset, rescue, give back. Each answers the same when it is made again."""
 
-from nightcrew.core import effects as fx
-from nightcrew.core import events as ev
+from nightcrew.core import effects as fx, events as ev
 from nightcrew.core.ids import Commit, SlotId, Tree
 from nightcrew.core.state import line
 from nightcrew.core.work import Change
 from nightcrew.engine.tools import Ctx
-from nightcrew.git import landing, snapshot, workspace
-from nightcrew.git import sync as syncing
+from nightcrew.git import landing, snapshot, sync as syncing, workspace
 from nightcrew.git.collect import collect as collect_work
 from nightcrew.git.repo import Target
 from nightcrew.git.sealed import dated, git, run

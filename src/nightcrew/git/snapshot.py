@@ -50,9 +50,7 @@ def survey(ws: Workspace) -> Survey:
     about = dict(line[2:].split(" ", 1) for line in lines if line[0] == "#")
     head, branch = about["branch.oid"], about["branch.head"]
     # Kind of line, and after how many words its path begins.
-    paths = [
-        tuple(line.split(" ", n)[n] for line in lines if line[0] == kind) for kind, n in (("1", 8), ("?", 1), ("u", 10))
-    ]
+    paths = [tuple(line.split(" ", n)[n] for line in lines if line[0] == kind) for kind, n in (("1", 8), ("?", 1), ("u", 10))]
     return Survey("" if head == "(initial)" else head, "" if branch == "(detached)" else branch, *paths)
 
 

@@ -5,8 +5,7 @@ from typing import Literal, NamedTuple
 
 from nightcrew.git import snapshot
 from nightcrew.git.collect import commit_index, commit_tree, in_progress, is_ancestor, put_branch, tree_of
-from nightcrew.git.repo import Repo, Target, pin
-from nightcrew.git.repo import tip as look
+from nightcrew.git.repo import Repo, Target, pin, tip as look
 from nightcrew.git.sealed import GitError, dated, git, run
 from nightcrew.git.slots import Workspace, give
 from nightcrew.git.snapshot import sound

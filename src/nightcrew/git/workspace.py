@@ -38,9 +38,7 @@ def locked(path: Path) -> Iterator[None]:
         yield
 
 
-def lease(
-    pool: Pool, run_id: str, seat: str, start: str, branch: str | None = None, keep: Sequence[str] = ()
-) -> Workspace:
+def lease(pool: Pool, run_id: str, seat: str, start: str, branch: str | None = None, keep: Sequence[str] = ()) -> Workspace:
     """The workspace of a seat at `start`: as it was left, else a free slot made clean, else a new one. Raises UserError when the disk is full."""
     # No branch: a reader's, detached, moved when `start` is another. What `keep` names survives a change of seat though ignored.
     with locked(pool.root / "lock"):

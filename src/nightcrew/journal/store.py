@@ -11,8 +11,7 @@ from msgspec import Struct
 
 from nightcrew.core.events import Entry, Event
 from nightcrew.core.ids import RunId, short
-from nightcrew.database import Database, statements, unusable
-from nightcrew.database import Unusable as JournalUnusable
+from nightcrew.database import Database, Unusable as JournalUnusable, statements, unusable
 from nightcrew.errors import UserError
 from nightcrew.journal import VERSION, codec
 from nightcrew.journal.driver import Bell, Holder, Lease, RunBusy, holder, ring, seize, usurp

@@ -88,11 +88,7 @@ ERRORS: dict[str, tuple[int, str, str]] = {
     "no_model": (404, "not_found_error", "model: no-such-model"),
     "overloaded": (529, "overloaded_error", "Overloaded"),
     "server_error": (500, "api_error", "Internal server error"),
-    "rate_limit": (
-        429,
-        "rate_limit_error",
-        "This request would exceed the rate limit of 50,000 input tokens per minute.",
-    ),
+    "rate_limit": (429, "rate_limit_error", "This request would exceed the rate limit of 50,000 input tokens per minute."),
     "quota": (429, "rate_limit_error", "This request would exceed your account's rate limit. Please try again later."),
 }
 """Faults by name: status, error type and message."""

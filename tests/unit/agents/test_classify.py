@@ -1,8 +1,7 @@
 """The tables from words, numbers and sentences to classes."""
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from nightcrew.agents import classify
 from nightcrew.core.work import Class
@@ -18,10 +17,7 @@ from unit.agents.ends import End, died
         ("Server is temporarily limiting requests (not your\n  usage limit) · Rate limited", Class.Overloaded),
         ("Claude Code is unable to respond to this request, which appears to violate our Usage Policy", Class.Refused),
         ("You've hit your monthly spend limit · an owner can raise it", Class.Billing),
-        (
-            "input length and `max_tokens` exceed context limit: 179204 + 32000 > 200000, try again",
-            Class.ContextTooLong,
-        ),
+        ("input length and `max_tokens` exceed context limit: 179204 + 32000 > 200000, try again", Class.ContextTooLong),
         ("Error: --session-id can only be used with --resume if --fork-session is also specified.", Class.ConfigError),
         ("Unable to connect to API: unable to get local issuer certificate", Class.Network),
         ("Everything went well.", None),

@@ -83,9 +83,7 @@ def test_a_warning_is_no_limit() -> None:
 
 def test_answers_about_limits_are_answers() -> None:
     """F20: an agent that writes about rate limits is not limited, whatever words it uses."""
-    words = (
-        "`parse_reset()` now reads usage limit reached|1799760600; 429, overloaded and 'Invalid API key' have tests."
-    )
+    words = "`parse_reset()` now reads usage limit reached|1799760600; 429, overloaded and 'Invalid API key' have tests."
     out = result(result=words, num_turns=8, total_cost_usd=0.27)
     found = claude.judge(TURN, End(), out, b"rate limit exceeded\n", NOW, "")
     assert (found.kind, found.answer, found.reset_at) == (Class.Ok, words, None)
@@ -105,9 +103,7 @@ def test_a_closing_event_outranks_the_deadline_and_the_exit_status() -> None:
     assert claude.judge(TURN, End(1), out + b"SessionEnd hook failed\n", b"", NOW, "").kind is Class.Ok
 
 
-@pytest.mark.parametrize(
-    ("stopped_by", "kind"), [("total", Class.Timeout), ("idle", Class.Timeout), ("", Class.Crashed)]
-)
+@pytest.mark.parametrize(("stopped_by", "kind"), [("total", Class.Timeout), ("idle", Class.Timeout), ("", Class.Crashed)])
 def test_silence_is_told_from_death(stopped_by: str, kind: Class) -> None:
     """Ended by a limit of ours is a timeout; dead of a signal that was not ours is a crash."""
     out = b'{"type":"system","subtype":"init","session_id":"s-1"}\n'
@@ -115,9 +111,7 @@ def test_silence_is_told_from_death(stopped_by: str, kind: Class) -> None:
     assert (found.kind, found.session) == (kind, "s-1")
 
 
-@pytest.mark.parametrize(
-    "out", [b"", b"\x00\xff{\n", b'{"type":"result","is_err', b'{"type":[]}\n[1]\n"result"\nnull\n']
-)
+@pytest.mark.parametrize("out", [b"", b"\x00\xff{\n", b'{"type":"result","is_err', b'{"type":[]}\n[1]\n"result"\nnull\n'])
 def test_garbage_is_no_answer_and_no_crash(out: bytes) -> None:
     """Bytes that are no event, half of one, or of the wrong shape are passed over."""
     assert claude.judge(TURN, End(), out, b"", NOW, "").kind is Class.InvalidOutput

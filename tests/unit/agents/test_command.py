@@ -13,9 +13,7 @@ from unit.agents.ends import End, died
 def turn(*argv: str, session: str = "", resume: str = "") -> Turn:
     """A turn of that argv."""
     prompt, cwd = Path("/t/prompt"), Path("/slot")
-    return Turn(
-        program="/bin/tool", prompt_file=prompt, cwd=cwd, command=argv, label="A", session=session, resume=resume
-    )
+    return Turn(program="/bin/tool", prompt_file=prompt, cwd=cwd, command=argv, label="A", session=session, resume=resume)
 
 
 def test_placeholders_are_filled_and_other_braces_stay() -> None:
@@ -34,10 +32,7 @@ def test_exit_zero_is_an_answer_even_without_a_word() -> None:
     """Such a program answers by its edits: silence and status 0 are good; what it printed is the answer."""
     assert command.judge(turn("tool"), End(), b"", b"", 0.0, "").answer == ""
     found = command.judge(turn("tool"), End(), b"fixed 3 errors, 429 left, rate limit exceeded\n\xff", b"", 0.0, "")
-    assert (found.kind, found.answer) == (
-        Class.Ok,
-        "fixed 3 errors, 429 left, rate limit exceeded\n\N{REPLACEMENT CHARACTER}",
-    )
+    assert (found.kind, found.answer) == (Class.Ok, "fixed 3 errors, 429 left, rate limit exceeded\n\N{REPLACEMENT CHARACTER}")
 
 
 @pytest.mark.parametrize(

@@ -3,8 +3,7 @@
 from datetime import datetime
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from nightcrew.agents import resets
 
@@ -28,12 +27,7 @@ def at(stamp: str) -> float:
         ("resets 7:15pm (Asia/Katmandu)", "2027-01-12T09:05:30Z", "", "2027-01-12T13:30:00Z"),
         ("resets 7am (Pacific/Apia)", "2026-11-04T12:30:00Z", "", "2026-11-04T18:00:00Z"),
         ("resets 10:45pm (Europe/Lyon)", "2026-10-09T16:20:00Z", "Europe/Paris", "2026-10-09T20:45:00Z"),
-        (
-            "5-hour limit reached · resets 1am · /upgrade",
-            "2026-11-20T03:30:00Z",
-            "America/Toronto",
-            "2026-11-20T06:00:00Z",
-        ),
+        ("5-hour limit reached · resets 1am · /upgrade", "2026-11-20T03:30:00Z", "America/Toronto", "2026-11-20T06:00:00Z"),
         # The clocks change in between.
         ("resets 8:05pm (Europe/Oslo)", "2026-10-24T18:40:00Z", "", "2026-10-25T19:05:00Z"),
         ("resets Nov 3 at 7am (America/Chicago)", "2026-10-30T17:00:00Z", "", "2026-11-03T13:00:00Z"),
@@ -45,12 +39,7 @@ def at(stamp: str) -> float:
         # Other shapes, wraps, and of two notices the later.
         ("Claude AI usage limit reached|1794502800", "2026-11-12T14:21:33Z", "", "2026-11-12T17:00:00Z"),
         ("regain access on 2026-12-01 at\n  00:00 UTC.", "2026-11-21T16:08:20Z", "", "2026-12-01T00:00:00Z"),
-        (
-            "limit · resets 3:10pm (UTC)\nlimit · resets\n 8:10pm (UTC)",
-            "2026-12-02T15:00:00Z",
-            "",
-            "2026-12-02T20:10:00Z",
-        ),
+        ("limit · resets 3:10pm (UTC)\nlimit · resets\n 8:10pm (UTC)", "2026-12-02T15:00:00Z", "", "2026-12-02T20:10:00Z"),
     ],
 )
 def test_notices(text: str, now: str, host: str, expected: str) -> None:

@@ -8,8 +8,7 @@ import pytest
 from msgspec import structs
 
 from nightcrew.app.live import TAIL, activity, changes, follow, panel
-from nightcrew.app.seen import effect_folder, outputs, replayed, seen
-from nightcrew.app.seen import told as replay_told
+from nightcrew.app.seen import effect_folder, outputs, replayed, seen, told as replay_told
 from nightcrew.app.story import steps
 from nightcrew.core.effects import StartTurn
 from nightcrew.core.roster import AgentRole, Roles

@@ -73,9 +73,7 @@ def test_a_list_loads_no_core(tmp_path: Path) -> None:
     written(World(started("local")).play(), tmp_path)
     code = "import sys; from nightcrew.app.runs import rows; print(len(rows({'NIGHTCREW_HOME': sys.argv[1]}, 20)));"
     code += "print([m for m in ('msgspec', 'nightcrew.core.events', 'asyncio', 'rich') if m in sys.modules])"
-    done = subprocess.run(
-        [sys.executable, "-c", code, str(tmp_path)], capture_output=True, text=True, check=True, timeout=60
-    )
+    done = subprocess.run([sys.executable, "-c", code, str(tmp_path)], capture_output=True, text=True, check=True, timeout=60)
     assert done.stdout.split("\n")[:2] == ["1", "[]"]
 
 

@@ -52,9 +52,7 @@ def test_a_story_has_everything_that_happened() -> None:
     seen = story(entries)
     phases = [line.what for line in of(seen, "phase")]
     assert phases[:3] == ["→ Planning", "→ Development", "→ Review, round 1 of 6"]
-    assert [(h.seat, h.from_agent, h.to_agent, h.fail) for h in seen.handovers] == [
-        ("impl-A", "opus", "codex", "quota")
-    ]
+    assert [(h.seat, h.from_agent, h.to_agent, h.fail) for h in seen.handovers] == [("impl-A", "opus", "codex", "quota")]
     assert [(line.what, line.more) for line in of(seen, "review")] == [
         ("review-1: reject, 1 finding (1 blocking)", ("R1-1-1 blocker clock.py:12: loses the last second",)),
         ("R1-1-1: addressed, says codex", ()),
@@ -97,9 +95,7 @@ def test_the_words_are_those_of_the_data() -> None:
 
 def test_recovery_is_told_attempt_by_attempt() -> None:
     """The record has the failure, each attempt and each escalation, with the present level and the time of the next attempt."""
-    world = World(reply=stays_red).play(
-        lambda s: s.trouble is not None and s.trouble.attempts == 4 and s.trouble.wait_until > 0
-    )
+    world = World(reply=stays_red).play(lambda s: s.trouble is not None and s.trouble.attempts == 4 and s.trouble.wait_until > 0)
     at = story(world.entries).recovery
     assert at.failure is not None
     assert (at.attempts, at.level, at.failure.phase) == (4, 2, "FinalValidation")
@@ -178,9 +174,7 @@ def test_control_characters_of_an_agent_do_not_reach_the_terminal() -> None:
 
     def colourful(_state: RunState, effect: Effect) -> ev.Event | None:
         if isinstance(effect, StartTurn) and effect.node == "plan":
-            return ev.TurnEnded(
-                key=effect.key, outcome=ok().__class__(kind=Class.Ok, answer=blob("\x1b[31mred"), session="s")
-            )
+            return ev.TurnEnded(key=effect.key, outcome=ok().__class__(kind=Class.Ok, answer=blob("\x1b[31mred"), session="s"))
         return None
 
     assert not any("\x1b" in line for line in told(story(World(reply=colourful).play().entries)))

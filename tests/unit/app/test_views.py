@@ -9,18 +9,7 @@ from nightcrew.core.limits import Limit, Limits
 from nightcrew.core.roster import AgentRole
 from nightcrew.core.settings import Verify
 from nightcrew.core.state import RunState
-from nightcrew.core.work import (
-    Change,
-    Claim,
-    Class,
-    CommandResult,
-    Finding,
-    PipelinePhase,
-    Purpose,
-    Reviewed,
-    Severity,
-    Vote,
-)
+from nightcrew.core.work import Change, Claim, Class, CommandResult, Finding, PipelinePhase, Purpose, Reviewed, Severity, Vote
 from unit.app.worlds import CODEX, OPUS, STEP_S, World, bad, blob, ok, red, started, tree
 
 
@@ -66,9 +55,7 @@ def test_already_landed_and_already_done_exit_with_0() -> None:
     def there(state: RunState, effect: Effect) -> ev.Event | None:
         if isinstance(effect, SyncBase):
             here = tree("target")
-            return ev.BaseSynced(
-                key=effect.key, state="landed", tip=state.base, tip_tree=here, head=effect.head, tree=here
-            )
+            return ev.BaseSynced(key=effect.key, state="landed", tip=state.base, tip_tree=here, head=effect.head, tree=here)
         return None
 
     def claims(_state: RunState, effect: Effect) -> ev.Event | None:
@@ -89,9 +76,7 @@ def test_a_preflight_that_cannot_run_is_refused_with_2() -> None:
 
     def missing(_state: RunState, effect: Effect) -> ev.Event | None:
         if isinstance(effect, RunCommands):
-            return ev.CommandsEnded(
-                key=effect.key, results=(CommandResult("mkae check", 127, blob("mkae: not found")),)
-            )
+            return ev.CommandsEnded(key=effect.key, results=(CommandResult("mkae check", 127, blob("mkae: not found")),))
         return None
 
     state = World(reply=missing).play().state
@@ -103,16 +88,11 @@ def test_a_preflight_that_cannot_run_is_refused_with_2() -> None:
 
 def test_recovering_says_level_attempt_time_and_cause() -> None:
     """A failure that keeps coming back is told with its level, the coming attempt, its time and its cause."""
-    world = World(reply=fails_gate).play(
-        lambda s: s.trouble is not None and s.trouble.attempts == 5 and s.trouble.wait_until > 0
-    )
+    world = World(reply=fails_gate).play(lambda s: s.trouble is not None and s.trouble.attempts == 5 and s.trouble.wait_until > 0)
     state = world.state
     assert state.trouble is not None
     at = clock(state.trouble.wait_until, state.at)
-    assert (
-        headline(state)
-        == f"recovering: level 2, attempt 5, next at {at}, because gate `make check` is red: exit status 1"
-    )
+    assert headline(state) == f"recovering: level 2, attempt 5, next at {at}, because gate `make check` is red: exit status 1"
     assert conclusion(state).exit_code == 3
 
 
@@ -168,11 +148,7 @@ def test_running_names_phase_and_seats() -> None:
     """While agents work the line names the phase and who sits where."""
     state = (
         World()
-        .play(
-            lambda s: any(
-                o.begun and isinstance(o.effect, StartTurn) and s.phase == "Development" for o in s.open.values()
-            )
-        )
+        .play(lambda s: any(o.begun and isinstance(o.effect, StartTurn) and s.phase == "Development" for o in s.open.values()))
         .state
     )
     assert headline(state) == "running: Development: opus in seat impl-A"
@@ -207,8 +183,7 @@ def test_findings_and_a_reject_ask_before_landing() -> None:
 
 
 @pytest.mark.parametrize(
-    ("seconds", "words"),
-    [(0, "0s"), (59.9, "59s"), (60, "1m00s"), (3599, "59m59s"), (3600, "1h00m"), (90000, "25h00m")],
+    ("seconds", "words"), [(0, "0s"), (59.9, "59s"), (60, "1m00s"), (3599, "59m59s"), (3600, "1h00m"), (90000, "25h00m")]
 )
 def test_spans_are_short(seconds: float, words: str) -> None:
     """A span is told in its two largest units."""

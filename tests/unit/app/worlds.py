@@ -28,8 +28,7 @@ from nightcrew.core.ids import AgentId, Commit, RunId, SlotId, Tree
 from nightcrew.core.limits import Limits
 from nightcrew.core.reducer import begin, reduce, wanted
 from nightcrew.core.roster import Agent, AgentRole, Answers, Roles
-from nightcrew.core.settings import Land as LandSettings
-from nightcrew.core.settings import Settings, Verify
+from nightcrew.core.settings import Land as LandSettings, Settings, Verify
 from nightcrew.core.state import RunState
 from nightcrew.core.work import Blob, Change, Class, CommandResult, CommitText, Landing, Outcome, Reviewed, Task, Vote
 from nightcrew.journal.store import Journal
@@ -101,9 +100,7 @@ def usual(state: RunState, effect: Effect) -> ev.Event | None:
     key = effect.key
     match effect:
         case PrepareWorkspace():
-            return ev.WorkspaceReady(
-                key=key, slot=SlotId(f"slot-{effect.seat}"), head=effect.start, tree=tree(effect.start)
-            )
+            return ev.WorkspaceReady(key=key, slot=SlotId(f"slot-{effect.seat}"), head=effect.start, tree=tree(effect.start))
         case StartTurn():
             return ev.TurnEnded(key=key, outcome=_turn(effect))
         case RunCommands():
@@ -135,9 +132,7 @@ def _git(state: RunState, effect: Effect) -> ev.Event:
             winner = state.winning
             assert winner is not None
             at = winner.change
-            return ev.BaseSynced(
-                key=key, state="same", tip=state.base, tip_tree=tree("base"), head=at.head, tree=at.tree
-            )
+            return ev.BaseSynced(key=key, state="same", tip=state.base, tip_tree=tree("base"), head=at.head, tree=at.tree)
         case MakeCommit():
             return ev.CommitMade(key=key, commit=commit("final"), tree=effect.tree)
         case Land():
@@ -145,9 +140,7 @@ def _git(state: RunState, effect: Effect) -> ev.Event:
             replaced = Commit("") if effect.mode == "branch" else effect.tip
             return ev.Landed(key=key, landing=Landing(effect.mode, where, effect.commit, replaced))
         case ResetWorkspace():
-            return ev.WorkspaceReset(
-                key=key, head=effect.start, tree=tree(effect.start), rescued="refs/nightcrew/rescue/a1b2/1"
-            )
+            return ev.WorkspaceReset(key=key, head=effect.start, tree=tree(effect.start), rescued="refs/nightcrew/rescue/a1b2/1")
         case RescueWork():
             return ev.WorkRescued(key=key, ref=f"refs/nightcrew/rescue/a1b2/{effect.seat}")
         case DropWorkspaces():
@@ -155,9 +148,7 @@ def _git(state: RunState, effect: Effect) -> ev.Event:
         case EmitCompletionMarkerAndTerminate():
             return ev.CompletionMarkerEmitted(is_failure=effect.is_failure)
         case UndoRebase():
-            return ev.BaseSynced(
-                key=key, state="undone", tip=state.base, tip_tree=tree("base"), head=effect.head, tree=tree("x")
-            )
+            return ev.BaseSynced(key=key, state="undone", tip=state.base, tip_tree=tree("base"), head=effect.head, tree=tree("x"))
         case _:
             raise AssertionError(effect)
 
@@ -189,9 +180,7 @@ class World:
         while True:
             want = wanted(self.state)
             fresh = [e for e in want if isinstance(e, ev.Record) or e.key not in self.state.open]
-            held = [
-                o.effect for o in self.state.open.values() if any(getattr(e, "key", "") == o.effect.key for e in want)
-            ]
+            held = [o.effect for o in self.state.open.values() if any(getattr(e, "key", "") == o.effect.key for e in want)]
             gone = [key for key in self.state.open if all(getattr(e, "key", "") != key for e in want)]
             if gone:
                 self.tell(ev.Cancelled(key=gone[0]))

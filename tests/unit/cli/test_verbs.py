@@ -8,8 +8,7 @@ from pathlib import Path
 import click
 import pytest
 
-from nightcrew.cli.verbs import TABLE, Verbs, unknown
-from nightcrew.cli.verbs import nightcrew as nightcrew_group
+from nightcrew.cli.verbs import TABLE, Verbs, nightcrew as nightcrew_group, unknown
 from nightcrew.core.events import Noted
 from nightcrew.core.ids import RunId
 from nightcrew.journal.store import Journal
@@ -24,14 +23,7 @@ def test_help_reads_the_table_and_loads_no_verb(tmp_path: Path) -> None:
     for name, (_, told) in TABLE.items():
         assert f"{name} " in said.out
         assert told in " ".join(said.out.split())
-    heavy = {
-        "asyncio",
-        "rich",
-        "msgspec",
-        "sqlite3",
-        "subprocess",
-        *(f"nightcrew.cli.{module}" for module, _ in TABLE.values()),
-    }
+    heavy = {"asyncio", "rich", "msgspec", "sqlite3", "subprocess", *(f"nightcrew.cli.{module}" for module, _ in TABLE.values())}
     assert loaded(tmp_path, "--help") & heavy == set()
 
 
@@ -46,18 +38,14 @@ def test_verbs_that_read_load_neither_asyncio_nor_rich_nor_an_adapter(tmp_path: 
     """Reading verbs start at once (decision 0014)."""
     written(World(started("local")).play(), tmp_path)
     seen = loaded(tmp_path, *words)
-    assert {
-        name for name in seen if name.startswith(("asyncio", "rich", "nightcrew.agents", "nightcrew.engine"))
-    } == set()
+    assert {name for name in seen if name.startswith(("asyncio", "rich", "nightcrew.agents", "nightcrew.engine"))} == set()
 
 
 def test_agents_looks_without_engine_and_adapters(tmp_path: Path) -> None:
     """Who could work here is told without loading what drives them (decision 0014)."""
     seen = loaded(tmp_path, "agents")
     assert "nightcrew.app.ground" in seen
-    assert {
-        n for n in seen if n.startswith(("asyncio", "rich", "nightcrew.engine", "nightcrew.agents.claude"))
-    } == set()
+    assert {n for n in seen if n.startswith(("asyncio", "rich", "nightcrew.engine", "nightcrew.agents.claude"))} == set()
 
 
 @pytest.mark.parametrize("name", TABLE)
@@ -70,9 +58,7 @@ def test_every_verb_of_the_table_is_there(name: str) -> None:
     assert [p.name for p in verb.params if p.param_type_name == "option" and not getattr(p, "help", "")] == []
 
 
-@pytest.mark.parametrize(
-    ("typed", "meant"), [("lst", "list"), ("Show", "show"), ("resum", "resume"), ("cancle", "cancel")]
-)
+@pytest.mark.parametrize(("typed", "meant"), [("lst", "list"), ("Show", "show"), ("resum", "resume"), ("cancle", "cancel")])
 def test_a_near_miss_is_told_the_verb(typed: str, meant: str) -> None:
     """A mistyped verb is answered with the nearest one."""
     assert unknown(typed).hint == f"did you mean: nightcrew {meant}"
@@ -88,9 +74,7 @@ def test_a_task_without_run_is_told_how_to_say_it(tmp_path: Path) -> None:
     )
 
 
-@pytest.mark.parametrize(
-    "words", [("list", "--nope"), ("replay", "--at", "x"), ("cancel",), ("show", "nobody"), ("show",)]
-)
+@pytest.mark.parametrize("words", [("list", "--nope"), ("replay", "--at", "x"), ("cancel",), ("show", "nobody"), ("show",)])
 def test_a_persons_mistake_is_one_line_and_exit_2(tmp_path: Path, words: tuple[str, ...]) -> None:
     """Wrong options, missing words and unknown runs end with 2 and one line that says what to do; never with a traceback."""
     if words != ("show",):
@@ -161,11 +145,6 @@ def test_ctrl_c_while_watching_exits_with_130(tmp_path: Path) -> None:
 def test_completion_is_clicks_own_and_loads_no_verb(tmp_path: Path) -> None:
     """The shell's script asks nightcrew itself; the answer comes from the table."""
     assert "_NIGHTCREW_COMPLETE=bash_complete" in nightcrew(tmp_path, "completion", "bash").out
-    env = {
-        **environment(tmp_path),
-        "_NIGHTCREW_COMPLETE": "bash_complete",
-        "COMP_WORDS": "nightcrew re",
-        "COMP_CWORD": "1",
-    }
+    env = {**environment(tmp_path), "_NIGHTCREW_COMPLETE": "bash_complete", "COMP_WORDS": "nightcrew re", "COMP_CWORD": "1"}
     done = subprocess.run(argv(), env=env, capture_output=True, text=True, check=False, timeout=60)
     assert done.stdout.split() == ["plain,resume", "plain,replay"]

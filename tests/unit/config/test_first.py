@@ -13,10 +13,7 @@ from nightcrew.core.roster import Agent, Answers
 from nightcrew.core.settings import Verify
 
 CLAUDE = Agent(id=AgentId("claude"), kind="claude", answers=tuple(Answers))
-KINDS = {
-    "claude": KindInfo(tuple(Answers), money=True),
-    "command": KindInfo((Answers.Edit,), argv=True, model=False),
-}
+KINDS = {"claude": KindInfo(tuple(Answers), money=True), "command": KindInfo((Answers.Edit,), argv=True, model=False)}
 
 NPM_TEST = '{"scripts": {"test": "echo \\"Error: no test specified\\" && exit 1", "lint": "eslint ."}}'
 PROJECTS: list[tuple[dict[str, str], list[str], list[str]]] = [
@@ -30,11 +27,7 @@ PROJECTS: list[tuple[dict[str, str], list[str], list[str]]] = [
         ["pnpm install --frozen-lockfile"],
     ),
     ({"package.json": NPM_TEST}, ["npm run lint"], ["npm install"]),
-    (
-        {"package.json": '{"scripts": {"check": "x", "test": "y"}}', "package-lock.json": ""},
-        ["npm run check"],
-        ["npm ci"],
-    ),
+    ({"package.json": '{"scripts": {"check": "x", "test": "y"}}', "package-lock.json": ""}, ["npm run check"], ["npm ci"]),
     ({"package.json": "[not json"}, [], []),
     ({"package.json": '{"scripts": [3]}'}, [], ["npm install"]),
     (

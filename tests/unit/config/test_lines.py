@@ -3,8 +3,7 @@
 import tomllib
 from typing import Any
 
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from nightcrew.config.layers import key_lines
 from nightcrew.config.table import Spot
@@ -80,9 +79,7 @@ VALUES = st.recursive(
     LEAVES,
     lambda inner: (
         st.lists(inner, max_size=3).map(lambda items: "[\n" + ", # ]\n".join([*items, ""]) + "]")
-        | st.dictionaries(KEYS, inner, max_size=3).map(
-            lambda d: "{" + ", ".join(f"{k} = {v}" for k, v in d.items()) + "}"
-        )
+        | st.dictionaries(KEYS, inner, max_size=3).map(lambda d: "{" + ", ".join(f"{k} = {v}" for k, v in d.items()) + "}")
     ),
     max_leaves=8,
 )

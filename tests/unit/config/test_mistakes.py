@@ -4,13 +4,11 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from nightcrew.config import ConfigError, KindInfo, load, machine_file
 from nightcrew.config.layers import Mistake
-from nightcrew.config.table import AGENT as ENTRY
-from nightcrew.config.table import Said, file_shape, read
+from nightcrew.config.table import AGENT as ENTRY, Said, file_shape, read
 from nightcrew.core.roster import Answers
 from nightcrew.errors import UserError
 
@@ -56,14 +54,8 @@ MISTAKES = [
     ("[land]\nmode = 'pr'\n", '2: land.mode: "pr" is not one of branch, local, push (it comes in a later version)'),
     ("[land]\napprove = true\n", "2: land.approve: unknown key (it comes in a later version)"),
     ("[land]\ntarget = ''\n", '2: land.target: "" is not a line of text'),
-    (
-        "[pipeline]\nimplementers = 3\n",
-        "2: pipeline.implementers: 3 is not 1: implementers that compete are not in this version",
-    ),
-    (
-        "[pipeline]\nreviewers = 2\n",
-        "2: pipeline.reviewers: 2 is not 0 or 1: a panel of reviewers is not in this version",
-    ),
+    ("[pipeline]\nimplementers = 3\n", "2: pipeline.implementers: 3 is not 1: implementers that compete are not in this version"),
+    ("[pipeline]\nreviewers = 2\n", "2: pipeline.reviewers: 2 is not 0 or 1: a panel of reviewers is not in this version"),
     ("[pipeline]\njudges = 3\n", "2: pipeline.judges: unknown key (it comes in a later version)"),
     ("[pipeline]\nplan = 1\n", "2: pipeline.plan: 1 is not true or false"),
     ("[pipeline]\niterations = true\n", "2: pipeline.iterations: true is not a whole number from 1 on"),
@@ -93,19 +85,13 @@ MISTAKES = [
         "[[agents]]\nid = 'x'\nkind = 'cluade'\n",
         '3: agents.kind: "cluade" is not one of claude, command (did you mean "claude"?)',
     ),
-    (
-        '[[agents]]\nid = "opus"\nkind = "claude"\nmodle = \'m\'\n',
-        '4: agents.modle: unknown key (did you mean "model"?)',
-    ),
+    ('[[agents]]\nid = "opus"\nkind = "claude"\nmodle = \'m\'\n', '4: agents.modle: unknown key (did you mean "model"?)'),
     ('[[agents]]\nid = "opus"\nkind = "claude"\nprice = -1\n', "4: agents.price: -1 is not a number from 0 on"),
     (
         '[[agents]]\nid = "opus"\nkind = "claude"\nanswers = [\'structured\']\n',
         "4: agents.answers: this kind of agent can edit, text only",
     ),
-    (
-        '[[agents]]\nid = "opus"\nkind = "claude"\ncommand = [\'x\']\n',
-        "4: agents.command: this kind of agent takes none",
-    ),
+    ('[[agents]]\nid = "opus"\nkind = "claude"\ncommand = [\'x\']\n', "4: agents.command: this kind of agent takes none"),
     (
         '[[agents]]\nid = "opus"\nkind = "claude"\n[agents.env]\nX = 3\n',
         '4: agents.env: X has no usable value (a text, { env = "NAME" } or { command = "pass show x" })',
@@ -116,10 +102,7 @@ MISTAKES = [
     ),
     ("[[agents]]\nkind = 'claude'\n", "1: agents.id: every agent needs one"),
     ("[[agents]]\nid = 'r'\nkind = 'command'\n", "1: agents.command: this kind of agent needs one"),
-    (
-        "[[agents]]\nid = 'r'\nkind = 'command'\ncommand = ['x']\nmodel = 'm'\n",
-        "5: agents.model: this kind of agent takes none",
-    ),
+    ("[[agents]]\nid = 'r'\nkind = 'command'\ncommand = ['x']\nmodel = 'm'\n", "5: agents.model: this kind of agent takes none"),
     (
         '[[agents]]\nid = "opus"\nkind = "claude"\n[roles]\nfixer = []\n',
         "5: roles.fixer: the chain is empty (name an agent, or leave the role out)",
@@ -228,9 +211,7 @@ SCALARS = st.one_of(
     st.none(), st.booleans(), st.integers(), st.floats(), st.text(max_size=8), st.sampled_from(["none", "1h", "off"])
 )
 DATA = st.recursive(
-    SCALARS,
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=6), inner, max_size=3),
-    max_leaves=6,
+    SCALARS, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=6), inner, max_size=3), max_leaves=6
 )
 
 

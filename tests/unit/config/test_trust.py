@@ -53,10 +53,7 @@ def test_the_machines_file_needs_no_trust(tmp_path: Path) -> None:
 
 def test_what_would_run_can_be_shown_without_values(tmp_path: Path) -> None:
     """One line for each thing, as it would run; an agent's plain values stay unsaid."""
-    text = (
-        AGENT
-        + 'env = { A = "hunter2", B = { command = "pass b" } }\n[verify]\ngate = ["make a", "make b"]\nenv = "CI"\n'
-    )
+    text = AGENT + 'env = { A = "hunter2", B = { command = "pass b" } }\n[verify]\ngate = ["make a", "make b"]\nenv = "CI"\n'
     assert read(tmp_path, text).executes == (
         "agent x: x 'two words'",
         "agent x: pass b",

@@ -3,8 +3,7 @@
 from typing import Any, get_args
 
 import msgspec
-from hypothesis import settings
-from hypothesis import strategies as st
+from hypothesis import settings, strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
 
 from nightcrew.core.effects import Effect, StartTurn
@@ -34,11 +33,7 @@ from support.world import BEGUN, GATE, Sim, good, story
 STORIES: tuple[dict[str, Any], ...] = (
     {},
     {"pipeline": Pipeline(review_rounds=1, gate_fix_rounds=0), "verify": Verify(gate=(GATE,), e2e=("make e2e",))},
-    {
-        "fixer": "beta gamma alpha",
-        "land": "push",
-        "verify": Verify(gate=(GATE,), check=("make lint",), setup=("make",)),
-    },
+    {"fixer": "beta gamma alpha", "land": "push", "verify": Verify(gate=(GATE,), check=("make lint",), setup=("make",))},
     {"roster": "alpha", "land": "branch", "verify": Verify(gate=(), base="green", check=("make lint",))},
     {"pipeline": Pipeline(iterations=2, continuations=1), "verify": Verify(gate=(GATE,), pre_gate=("make fmt",))},
     {"pipeline": Pipeline(plan=False, reviewers=0), "committer": "-", "ladder": Ladder(dev_fix=False, pause_s=1.0)},
@@ -130,9 +125,7 @@ class Worlds(RuleBasedStateMachine):
         answer = TurnEnded(key=effect.key, outcome=good()) if of_a_turn else data.draw(st.sampled_from(answers))
         self.sim.put(answer, answer)
 
-    @rule(
-        word=st.sampled_from(["resume", "park", "park", "now", "more", "yes", "no", "limit", "cancel"]), data=st.data()
-    )
+    @rule(word=st.sampled_from(["resume", "park", "park", "now", "more", "yes", "no", "limit", "cancel"]), data=st.data())
     def hears_people(self, word: str, data: st.DataObject) -> None:
         """Somebody parks, resumes, answers (asked or not), changes a limit, or, seldom, cancels."""
         match word:

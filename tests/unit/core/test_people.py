@@ -7,14 +7,7 @@ from msgspec import structs
 
 from nightcrew.core import reducer
 from nightcrew.core.brief import small
-from nightcrew.core.effects import (
-    Ask,
-    EmitCompletionMarkerAndTerminate,
-    RescueWork,
-    RunCommands,
-    StartTurn,
-    Timer,
-)
+from nightcrew.core.effects import Ask, EmitCompletionMarkerAndTerminate, RescueWork, RunCommands, StartTurn, Timer
 from nightcrew.core.events import (
     Answered,
     CancelAsked,

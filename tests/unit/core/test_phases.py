@@ -33,18 +33,7 @@ from nightcrew.core.events import (
 from nightcrew.core.ids import Commit, Tree
 from nightcrew.core.roster import Answers
 from nightcrew.core.settings import Pipeline, Verify
-from nightcrew.core.work import (
-    Claim,
-    Class,
-    CommandResult,
-    CommitText,
-    Finding,
-    PipelinePhase,
-    Purpose,
-    Reviewed,
-    Severity,
-    Vote,
-)
+from nightcrew.core.work import Claim, Class, CommandResult, CommitText, Finding, PipelinePhase, Purpose, Reviewed, Severity, Vote
 from support.world import GATE, Sim, World, bad, good, story
 
 P = PipelinePhase
@@ -333,9 +322,7 @@ def test_a_gate_red_for_ever() -> None:
 def test_only_an_ordinary_red_is_fixed(result: CommandResult) -> None:
     """T015: a timeout, a missing command or silence is nothing a fixer could mend by editing: no round is spent."""
     sim = Sim(story())
-    sim.says(
-        RunCommands, lambda effect: CommandsEnded(key=effect.key, results=(result,)), times=1, purpose=Purpose.Gate
-    )
+    sim.says(RunCommands, lambda effect: CommandsEnded(key=effect.key, results=(result,)), times=1, purpose=Purpose.Gate)
     sim.run(until=failed)
     assert fixes(sim) == 0
 
@@ -483,9 +470,7 @@ def test_a_lost_workspace_is_made_anew() -> None:
 @pytest.mark.parametrize("node", ["fix", "land", "gate-fix"])
 def test_a_workspace_lost_before_the_collection(node: str) -> None:
     """A slot that is lost while a fixer's work is collected is made anew; the work of that round is lost, the run is not."""
-    sim = Sim(
-        story(land="push"), red(Purpose.Gate, lambda tree: tree == "tree of c2") if node == "gate-fix" else World()
-    )
+    sim = Sim(story(land="push"), red(Purpose.Gate, lambda tree: tree == "tree of c2") if node == "gate-fix" else World())
     if node == "fix":
         sim.fails("alpha", good(BLOCKER), node="review", times=1)
     if node == "land":

@@ -206,8 +206,7 @@ def test_a_recovery_believes_its_own_target() -> None:
 def test_a_recovery_never_leads_nowhere(target: P) -> None:
     """S069, S089: what is no working phase is no target; Development is."""
     state = fold(
-        run(P.AwaitingDevFix, trouble(attempts=1, level=1)),
-        RecoveryAttempted(level=1, attempt_count=1, target_phase=target),
+        run(P.AwaitingDevFix, trouble(attempts=1, level=1)), RecoveryAttempted(level=1, attempt_count=1, target_phase=target)
     )
     assert state.phase is P.Development
 

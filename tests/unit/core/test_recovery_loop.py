@@ -102,12 +102,7 @@ def test_an_exhausted_chain_enters_recovery() -> None:
 
 @pytest.mark.parametrize(
     ("kind", "phase"),
-    [
-        (PrepareWorkspace, P.Planning),
-        (CollectWork, P.Development),
-        (SyncBase, P.Review),
-        (MakeCommit, P.CommitMessage),
-    ],
+    [(PrepareWorkspace, P.Planning), (CollectWork, P.Development), (SyncBase, P.Review), (MakeCommit, P.CommitMessage)],
 )
 def test_a_failed_step_enters_recovery(kind: type[Effect], phase: P) -> None:
     """S063, S064: a git or file step that fails for good is a terminal failure of its phase."""
@@ -131,11 +126,7 @@ def test_a_transient_step_is_made_twice_more() -> None:
 def test_our_own_bug_is_not_the_users() -> None:
     """A crashed handler is tried twice more; then the ladder goes on without paying any agent."""
     sim = Sim(story())
-    sim.says(
-        CollectWork,
-        lambda effect: HandlerCrashed(key=effect.key, reason="KeyError: 7", traceback=small("…")),
-        times=3,
-    )
+    sim.says(CollectWork, lambda effect: HandlerCrashed(key=effect.key, reason="KeyError: 7", traceback=small("…")), times=3)
     sim.run()
     assert sim.facts(DevFixSkipped) == [DevFixSkipped(reason="internal error: CollectWork: KeyError: 7")]
     assert sim.asked("dev-fix") == []
@@ -188,9 +179,7 @@ def test_without_dev_fix_the_ladder_goes_on() -> None:
     sim = red_gate(ladder=Ladder(dev_fix=False)).run(until=until(10))
     assert sim.asked("dev-fix") == []
     assert {f.reason for f in sim.facts(DevFixSkipped)} == {"disabled"}
-    assert [(n, level) for n, level, _ in attempts(sim)] == [
-        (n, [1, 1, 1, 2, 2, 2, 3, 3, 3, 4][n - 1]) for n in range(1, 11)
-    ]
+    assert [(n, level) for n, level, _ in attempts(sim)] == [(n, [1, 1, 1, 2, 2, 2, 3, 3, 3, 4][n - 1]) for n in range(1, 11)]
 
 
 def test_the_agents_belief_decides_nothing() -> None:

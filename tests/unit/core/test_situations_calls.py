@@ -211,9 +211,7 @@ def test_a_failure_always_has_a_sentence() -> None:
 
 def test_both_fixers_on_quota() -> None:
     """F03: one round allowed: one failed round, one quota loss, one handover, then recovery."""
-    sim = Sim(
-        story(fixer="beta gamma", pipeline=Pipeline(plan=False, gate_fix_rounds=1)), World(red={Purpose.Gate: red})
-    )
+    sim = Sim(story(fixer="beta gamma", pipeline=Pipeline(plan=False, gate_fix_rounds=1)), World(red={Purpose.Gate: red}))
     for agent in ("beta", "gamma"):
         sim.fails(agent, bad(Class.Quota, f"{agent} is spent"), node="gate-fix", times=1)
     sim.run(until=failed)
@@ -236,9 +234,7 @@ def test_both_fixers_on_quota() -> None:
 )
 def test_each_start_of_the_fixer_chain(moves: tuple[tuple[str, str], ...], start: int) -> None:
     """F07, F08, F09, F10: only handovers on fixer nodes to an id on the chain move its start; the last of them counts."""
-    handovers = [
-        Handover(1.0, node, SeatKey("fix"), AgentId("x"), AgentId(to), FailClass.Other, "failed") for node, to in moves
-    ]
+    handovers = [Handover(1.0, node, SeatKey("fix"), AgentId("x"), AgentId(to), FailClass.Other, "failed") for node, to in moves]
     abc = (AgentId("a"), AgentId("b"), AgentId("c"))
     assert chain.sticky_start(abc, handovers, fixer.FIX_NODES) == start
 

@@ -5,8 +5,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from msgspec import structs
 
 from nightcrew.core import reducer
@@ -338,10 +337,7 @@ def test_a_quota_for_ever_costs_few_processes() -> None:
     assert [type(e) for e in after(sim, 3)] == [StartTurn, CollectWork, Timer]
 
 
-@pytest.mark.parametrize(
-    ("kind", "spans"),
-    [(Class.Billing, [900.0, 1_800.0, 3_600.0]), (Class.Quota, [60.0, 120.0, 240.0])],
-)
+@pytest.mark.parametrize(("kind", "spans"), [(Class.Billing, [900.0, 1_800.0, 3_600.0]), (Class.Quota, [60.0, 120.0, 240.0])])
 def test_how_long_a_spent_agent_is_waited_for(kind: Class, spans: list[float]) -> None:
     """S241: a quota without a reset is asked about after a minute, doubling; missing money on the slow schedule, and a person is told."""
     sim = Sim(story(roster="alpha", pipeline=SOLO))

@@ -151,9 +151,7 @@ def test_a_late_answer_that_is_paid_again_is_found() -> None:
 
     def pays(before: RunState, entry: Entry, after: RunState) -> RunState:
         late = isinstance(entry.event, TurnEnded) and entry.event.key not in before.open
-        return (
-            structs.replace(after, spend=structs.replace(after.spend, turns=after.spend.turns + 1)) if late else after
-        )
+        return structs.replace(after, spend=structs.replace(after.spend, turns=after.spend.turns + 1)) if late else after
 
     assert broken(found(LADDER, folding(pays))) == "late answer changes nothing"
 

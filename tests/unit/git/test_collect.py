@@ -5,8 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from nightcrew.git import repo as repos
-from nightcrew.git import workspace
+from nightcrew.git import repo as repos, workspace
 from nightcrew.git.collect import Collected, collect
 from nightcrew.git.slots import Workspace, WorkspaceLost
 from nightcrew.git.workspace import Pool
@@ -70,8 +69,7 @@ def test_a_change_undone_is_empty(pool: Pool, ws: Workspace) -> None:
 def test_unsaved_files_become_one_neutral_commit(source: Path, pool: Pool, ws: Workspace) -> None:
     """What is left uncommitted, odd names and modes too, is committed under the neutral identity with our date."""
     write(
-        ws.path,
-        {"note.txt": "one\nTWO\nthree\n", **dict.fromkeys(ODD_NAMES, "odd\n"), "bin": b"\0\1", "run.sh": "#!/bin/sh\n"},
+        ws.path, {"note.txt": "one\nTWO\nthree\n", **dict.fromkeys(ODD_NAMES, "odd\n"), "bin": b"\0\1", "run.sh": "#!/bin/sh\n"}
     )
     (ws.path / "run.sh").chmod(0o755)
     (ws.path / "link").symlink_to("note.txt")
@@ -124,12 +122,7 @@ def test_ignored_copied_and_our_own_files_are_never_committed(source: Path, pool
     git(ws.path, "commit", "-q", "-m", "agent adds too much")
     found = collected(pool, ws)
     sound(source, ws, found)
-    assert git(source, "ls-tree", "-r", "--name-only", found.head).split() == [
-        ".gitignore",
-        "code.py",
-        "note.txt",
-        "ok.txt",
-    ]
+    assert git(source, "ls-tree", "-r", "--name-only", found.head).split() == [".gitignore", "code.py", "note.txt", "ok.txt"]
     assert b"secret" not in found.patch
     assert (ws.path / ".env").exists()
 
@@ -185,14 +178,7 @@ def _starts_a_branch_without_commit(ws: Workspace) -> str:
 
 @pytest.mark.parametrize(
     "bend",
-    [
-        _switches,
-        _detaches,
-        _resets_before_the_start,
-        _rebases_and_stops,
-        _merges_and_stops,
-        _starts_a_branch_without_commit,
-    ],
+    [_switches, _detaches, _resets_before_the_start, _rebases_and_stops, _merges_and_stops, _starts_a_branch_without_commit],
 )
 def test_a_bent_branch_is_put_right(source: Path, pool: Pool, ws: Workspace, bend: Callable[[Workspace], str]) -> None:
     """An agent that switches, detaches, rewrites history or stops in the middle leaves its files as the result, on the start; its commits are kept."""

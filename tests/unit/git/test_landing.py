@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from nightcrew.errors import UserError
-from nightcrew.git import hooks, landing, workspace
-from nightcrew.git import repo as repos
+from nightcrew.git import hooks, landing, repo as repos, workspace
 from nightcrew.git.collect import collect
 from nightcrew.git.hooks import Hook
 from nightcrew.git.repo import Repo, Target
@@ -196,9 +195,7 @@ def test_a_clean_checkout_of_the_target_moves_along(source: Path, repo: Repo, ws
     assert git(source, "branch", "--show-current") == "main"
 
 
-@pytest.mark.parametrize(
-    "how", ["changed", "staged", "other file", "untracked in the way", "linked worktree", "in a rebase"]
-)
+@pytest.mark.parametrize("how", ["changed", "staged", "other file", "untracked in the way", "linked worktree", "in a rebase"])
 def test_a_dirty_checkout_of_the_target_stays(source: Path, repo: Repo, ws: Workspace, how: str) -> None:
     """With anything unsaved on the target nothing moves, and one line says why (rulings 22)."""
     write(ws.path, {"new.txt": "new\n"})

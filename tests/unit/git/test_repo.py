@@ -8,23 +8,10 @@ from pathlib import Path
 import pytest
 
 from nightcrew.errors import UserError
-from nightcrew.git import repo as repos
-from nightcrew.git import sealed
+from nightcrew.git import repo as repos, sealed
 from nightcrew.git.repo import Repo, Target, Tip
 from nightcrew.git.sealed import OPERATOR, Checkout, GitError
-from support.repos import (
-    add_hook,
-    bare_remote,
-    commit,
-    environment,
-    forget,
-    git,
-    make_repo,
-    move_remote,
-    refs,
-    state,
-    write,
-)
+from support.repos import add_hook, bare_remote, commit, environment, forget, git, make_repo, move_remote, refs, state, write
 
 
 def opened(path: Path, **env: str) -> Repo:
@@ -82,12 +69,7 @@ def test_a_foreign_owner_is_told_what_to_do(source: Path) -> None:
 def test_variables_that_point_elsewhere_are_dropped(source: Path, tmp_path: Path) -> None:
     """GIT_DIR and its friends in the caller's environment do not lead us to another repository."""
     other = make_repo(tmp_path / "other", {"other.txt": "x\n"})
-    stray = {
-        "GIT_DIR": str(other / ".git"),
-        "GIT_WORK_TREE": str(other),
-        "GIT_INDEX_FILE": "/nowhere",
-        "GIT_PREFIX": "x/",
-    }
+    stray = {"GIT_DIR": str(other / ".git"), "GIT_WORK_TREE": str(other), "GIT_INDEX_FILE": "/nowhere", "GIT_PREFIX": "x/"}
     repo = opened(source, **stray)
     assert repo[:2] == (source / ".git", source)
     assert sealed.git(repo, "rev-parse", "main", profile=OPERATOR) == git(source, "rev-parse", "main")

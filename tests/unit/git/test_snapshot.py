@@ -4,8 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from nightcrew.git import repo as repos
-from nightcrew.git import snapshot, workspace
+from nightcrew.git import repo as repos, snapshot, workspace
 from nightcrew.git.slots import Workspace
 from nightcrew.git.workspace import Pool
 from support.repos import ODD_NAMES, add_submodule, commit, environment, git, make_repo, refs, write
@@ -49,17 +48,9 @@ def test_unsaved_files_are_one_commit_and_the_workspace_is_as_it_was(source: Pat
     write(ws.path, {"note.txt": "changed\n", **dict.fromkeys(ODD_NAMES, "odd\n"), "bin": b"\0\xff", "x.log": "noise\n"})
     write(ws.path, {"staged.txt": "staged\n"})
     git(ws.path, "add", "staged.txt")
-    before = (
-        git(ws.path, "status", "--porcelain", "-z"),
-        (ws.git_dir / "index").read_bytes(),
-        git(ws.path, "rev-parse", "HEAD"),
-    )
+    before = (git(ws.path, "status", "--porcelain", "-z"), (ws.git_dir / "index").read_bytes(), git(ws.path, "rev-parse", "HEAD"))
     saved = snapshot.rescue(pool.repo, ws, RUN)
-    after = (
-        git(ws.path, "status", "--porcelain", "-z"),
-        (ws.git_dir / "index").read_bytes(),
-        git(ws.path, "rev-parse", "HEAD"),
-    )
+    after = (git(ws.path, "status", "--porcelain", "-z"), (ws.git_dir / "index").read_bytes(), git(ws.path, "rev-parse", "HEAD"))
     assert after == before
     assert saved is not None
     assert saved.ref == f"refs/nightcrew/rescue/{RUN}/1"
@@ -136,11 +127,7 @@ def test_large_files_are_listed(pool: Pool, ws: Workspace) -> None:
     saved = snapshot.rescue(pool.repo, ws, RUN)
     assert saved is not None
     assert saved.large == ("big.bin",)
-    assert git(pool.repo.git_dir, "ls-tree", "--name-only", saved.ref).split() == [
-        ".gitignore",
-        "note.txt",
-        "small.txt",
-    ]
+    assert git(pool.repo.git_dir, "ls-tree", "--name-only", saved.ref).split() == [".gitignore", "note.txt", "small.txt"]
 
 
 def test_an_orphan_branch_without_a_commit_is_rescued(source: Path, pool: Pool, ws: Workspace) -> None:

@@ -4,25 +4,13 @@ from pathlib import Path
 
 import pytest
 
-from nightcrew.git import landing, sync, workspace
-from nightcrew.git import repo as repos
+from nightcrew.git import landing, repo as repos, sync, workspace
 from nightcrew.git.collect import collect
 from nightcrew.git.repo import Target
 from nightcrew.git.slots import Workspace
 from nightcrew.git.sync import Synced
 from nightcrew.git.workspace import Pool
-from support.repos import (
-    bare_remote,
-    commit,
-    environment,
-    git,
-    make_repo,
-    move_remote,
-    refs,
-    shallow_clone,
-    shown,
-    write,
-)
+from support.repos import bare_remote, commit, environment, git, make_repo, move_remote, refs, shallow_clone, shown, write
 
 RUN = "20260101-000000-a1b2"
 BRANCH = "nightcrew/a1b2/A"
@@ -74,12 +62,7 @@ def test_a_target_that_stands_still_changes_nothing(pool: Pool, ws: Workspace) -
     """No move, no rebase: same head, same tree."""
     head = work(ws)
     found = synced(pool, ws, head)
-    assert (found.state, found.tip, found.head, found.tree) == (
-        "same",
-        ws.head,
-        head,
-        git(ws.path, "rev-parse", "HEAD^{tree}"),
-    )
+    assert (found.state, found.tip, found.head, found.tree) == ("same", ws.head, head, git(ws.path, "rev-parse", "HEAD^{tree}"))
 
 
 def test_work_moves_onto_a_new_tip(source: Path, remote: Path, pool: Pool, ws: Workspace) -> None:
@@ -263,9 +246,7 @@ def test_work_of_one_commit_moves_as_it_is(remote: Path, pool: Pool, ws: Workspa
     assert git(ws.path, "log", "-1", "--format=%an %s", found.head) == "Agent as the agent said it"
 
 
-def test_undo_restores_the_branch_and_keeps_the_half_work(
-    source: Path, remote: Path, pool: Pool, ws: Workspace
-) -> None:
+def test_undo_restores_the_branch_and_keeps_the_half_work(source: Path, remote: Path, pool: Pool, ws: Workspace) -> None:
     """Given up, a rebase leaves the branch where it was, nothing in progress, and the fixer's files in a rescue ref."""
     head = work(ws)
     conflicted(remote, pool, ws, head)

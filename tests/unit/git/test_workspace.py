@@ -9,8 +9,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from nightcrew.git import repo as repos
-from nightcrew.git import workspace
+from nightcrew.git import repo as repos, workspace
 from nightcrew.git.slots import WorkspaceLost, read_record, remove, verify, write_record
 from nightcrew.git.workspace import Pool
 from support.repos import (
@@ -92,10 +91,7 @@ def test_a_freed_slot_is_reused_and_clean(source: Path, pool: Pool) -> None:
     first = workspace.lease(pool, RUN, "dev", head(source), BRANCH)
     git(first.path, "config", "alias.st", "status")
     git(first.path, "config", "core.fsmonitor", "/bin/false")
-    write(
-        first.path,
-        {"cache/a": "a", "build/b": "b", "left.txt": "left", "note.txt": "changed\n", ".git/hooks/pre-commit": "x"},
-    )
+    write(first.path, {"cache/a": "a", "build/b": "b", "left.txt": "left", "note.txt": "changed\n", ".git/hooks/pre-commit": "x"})
     commit_id = commit(first.path, {"src/code.py": "print(2)\n"})
     write(first.path, {"note.txt": "unsaved\n"})
     saved = workspace.release(pool, first)
@@ -229,9 +225,7 @@ def test_a_deleted_git_folder_loses_no_file(source: Path, pool: Pool) -> None:
     verify(again)
     kept = [git(source, "ls-tree", "-r", "--name-only", name) for name in refs(source, "refs/nightcrew/rescue")]
     assert any("work.txt" in names and "own.txt" in names and "note.txt" in names for names in kept)
-    assert "my own history" in [
-        git(source, "log", "-1", "--format=%s", name) for name in refs(source, "refs/nightcrew/rescue")
-    ]
+    assert "my own history" in [git(source, "log", "-1", "--format=%s", name) for name in refs(source, "refs/nightcrew/rescue")]
 
 
 def test_a_workspace_of_another_seat_is_not_ours(source: Path, pool: Pool) -> None:

@@ -4,8 +4,7 @@ from hashlib import sha256
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
+from hypothesis import HealthCheck, given, settings, strategies as st
 
 from nightcrew.errors import UserError
 from nightcrew.journal.blobs import TAIL, Blobs

@@ -162,8 +162,7 @@ def test_recent_runs_cost_what_they_show(journal: Journal) -> None:
         rows = [(f"20270101-{n:06}-{n:04x}", f"repo{n % 3}", float(n)) for n in range(10_000)]
         plain.executemany("INSERT INTO runs (run, repo, title, created_at) VALUES (?, ?, 't', ?)", rows)
         plain.executemany(
-            "INSERT INTO entries VALUES (?, 1, ?, 1, ?)",
-            [(run, at, codec.encode(Noted(text=""))) for run, _, at in rows],
+            "INSERT INTO entries VALUES (?, 1, ?, 1, ?)", [(run, at, codec.encode(Noted(text=""))) for run, _, at in rows]
         )
         plain.execute("UPDATE runs SET repo = 'rare' WHERE created_at < 10")
         steps = 0

@@ -49,9 +49,7 @@ class Stage:
         prompt = self.folder / "prompt"
         prompt.write_text(PROMPT)
         command = (str(self.script), str(self.state))
-        return Turn(
-            **{"program": "", "prompt_file": prompt, "cwd": self.cwd, "command": command, "seat": "impl-A", **told}
-        )
+        return Turn(**{"program": "", "prompt_file": prompt, "cwd": self.cwd, "command": command, "seat": "impl-A", **told})
 
     def start(self, turn: Turn) -> subprocess.Popen[bytes]:
         """Start a turn; its output goes to pipes."""

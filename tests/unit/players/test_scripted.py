@@ -207,9 +207,7 @@ def test_waiting_for_a_file(stage: Stage) -> None:
     assert b"went" in out
 
 
-@pytest.mark.parametrize(
-    ("how", "leads", "ignores"), [("child", False, False), ("setsid", True, False), ("daemon", False, True)]
-)
+@pytest.mark.parametrize(("how", "leads", "ignores"), [("child", False, False), ("setsid", True, False), ("daemon", False, True)])
 def test_what_is_left_behind(stage: Stage, how: str, leads: bool, ignores: bool) -> None:  # noqa: FBT001  (a table)
     """A child stays in the group, `setsid` leads a session of its own, a daemon belongs to nobody and ignores TERM."""
     line = 'echo $$ > "{state}/pid.new"; mv "{state}/pid.new" "{state}/pid"; exec sleep 60 >/dev/null 2>&1'

@@ -92,9 +92,7 @@ def test_end_can_be_waited_for(folder: Path) -> None:
 def test_adoption_after_kill_of_the_starter(folder: Path) -> None:
     """kill -9 of who started it: the same process runs on, and the next start finds it (design, section 5)."""
     script = "echo $$ >> pids; while [ ! -e go ]; do sleep 0.01; done; exit 4"
-    with subprocess.Popen(
-        python(STARTER, str(folder), script), stdout=subprocess.PIPE, start_new_session=True
-    ) as first:
+    with subprocess.Popen(python(STARTER, str(folder), script), stdout=subprocess.PIPE, start_new_session=True) as first:
         assert first.stdout is not None
         pid = int(first.stdout.readline())
         os.killpg(first.pid, signal.SIGKILL)
@@ -261,9 +259,7 @@ def test_secrets_stay_off_the_disk(folder: Path) -> None:
 
 def test_bytes_that_are_not_utf8(folder: Path) -> None:
     """Arguments and paths that are no text arrive unchanged."""
-    start(
-        folder, job(folder, 'printf %s "$0" | od -An -tx1', argv=("sh", "-c", 'printf %s "$0" | od -An -tx1', "\udcff"))
-    )
+    start(folder, job(folder, 'printf %s "$0" | od -An -tx1', argv=("sh", "-c", 'printf %s "$0" | od -An -tx1', "\udcff")))
     ended(folder)
     assert output(folder).split() == ["ff"]
 

@@ -17,11 +17,7 @@ from unit.proc.yard import ENV, PATIENCE_S, ended, job, output, running, until
 
 @pytest.mark.parametrize(
     ("limit", "script"),
-    [
-        ("total", "while :; do echo on; sleep 0.05; done"),
-        ("idle", "echo once; sleep 600"),
-        ("first_output", "sleep 600"),
-    ],
+    [("total", "while :; do echo on; sleep 0.05; done"), ("idle", "echo once; sleep 600"), ("first_output", "sleep 600")],
 )
 def test_each_limit_fires_and_is_named(folder: Path, limit: str, script: str) -> None:
     """The record says which limit ended the job, also with the others set (further away)."""

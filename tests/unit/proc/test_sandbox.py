@@ -65,9 +65,7 @@ def test_hidden_is_empty_and_shut(tmp_path: Path, bwrap: Mode) -> None:
     (tmp_path / "keys/id").write_text("secret")
     (tmp_path / "netrc").write_text("secret")
     (tmp_path / "link").symlink_to("netrc")
-    sandbox = Sandbox(
-        mode=bwrap, writable=(tmp_path,), hidden=(tmp_path / "keys", tmp_path / "link", tmp_path / "not-there")
-    )
+    sandbox = Sandbox(mode=bwrap, writable=(tmp_path,), hidden=(tmp_path / "keys", tmp_path / "link", tmp_path / "not-there"))
     done = inside(tmp_path, "ls -A keys; cat netrc link; echo x > keys/new", sandbox)
     assert done.out == b""
     assert b"Read-only file system" in done.err
@@ -100,11 +98,7 @@ def test_private_takes_the_place(tmp_path: Path, bwrap: Mode) -> None:
     sandbox = Sandbox(mode=bwrap, writable=(shared / "work",), private=((tmp_path / "mine", shared),))
     done = inside(tmp_path, f"ls {shared}; echo x > {shared}/note; echo x > {shared}/work/code", sandbox)
     assert done.out == b"work\n"
-    assert [(tmp_path / name).exists() for name in ("mine/note", "shared/note", "shared/work/code")] == [
-        True,
-        False,
-        True,
-    ]
+    assert [(tmp_path / name).exists() for name in ("mine/note", "shared/note", "shared/work/code")] == [True, False, True]
 
 
 def test_network_can_be_taken_away(tmp_path: Path, bwrap: Mode) -> None:

@@ -4,8 +4,7 @@ import textwrap
 
 from msgspec import structs
 
-from nightcrew.core import brief as b
-from nightcrew.core import chain, effects, events, fixer, reading, rooms
+from nightcrew.core import brief as b, chain, effects, events, fixer, reading, rooms
 from nightcrew.core.ids import SeatKey, Tree
 from nightcrew.core.roster import AgentRole, Answers
 from nightcrew.core.state import Basing, Phase, RunState, Validating, enter, keyed

@@ -2,8 +2,7 @@
 
 from msgspec import structs
 
-from nightcrew.core import brief as b
-from nightcrew.core import chain, effects, events, fixer, rooms
+from nightcrew.core import brief as b, chain, effects, events, fixer, rooms
 from nightcrew.core.ids import Commit, Tree
 from nightcrew.core.state import LandingTry, Phase, RunState, Validating, asking, branch_of, enter, keyed, timer
 from nightcrew.core.trouble import fail, fails, leave, missing

@@ -2,8 +2,7 @@
 
 from msgspec import structs
 
-from nightcrew.core import brief as b
-from nightcrew.core import chain, effects, events, rooms
+from nightcrew.core import brief as b, chain, effects, events, rooms
 from nightcrew.core.ids import Label, SeatKey
 from nightcrew.core.roster import AgentRole, Answers
 from nightcrew.core.state import Marker, Phase, RunState, asking, enter, iteration_base, line, red_of
@@ -44,9 +43,7 @@ def _afresh(state: RunState) -> RunState:
 
 
 def _wish(state: RunState) -> chain.Wish:
-    wish = chain.Wish(
-        NODE, SEAT, AgentRole.Planner, rooms.slot(state, SEAT), Answers.Text, brief=lambda _memory: _brief(state)
-    )
+    wish = chain.Wish(NODE, SEAT, AgentRole.Planner, rooms.slot(state, SEAT), Answers.Text, brief=lambda _memory: _brief(state))
     return chain.walked(state, wish)
 
 

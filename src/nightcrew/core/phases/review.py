@@ -4,8 +4,7 @@ from typing import Literal
 
 from msgspec import Struct, structs
 
-from nightcrew.core import basing, chain, effects, events, fixer, reading, rooms
-from nightcrew.core import brief as b
+from nightcrew.core import basing, brief as b, chain, effects, events, fixer, reading, rooms
 from nightcrew.core.ids import SeatKey
 from nightcrew.core.roster import AgentRole, Answers
 from nightcrew.core.state import Basing, Phase, Reviewing, RunState, red_of
@@ -137,8 +136,7 @@ def _wish(state: RunState) -> chain.Wish:
 def _brief(state: RunState, *, memory: bool) -> Brief:
     ask = (
         "# What you are asked\n\nReview the change against the task: is it right, complete, tested and simple? The folder holds the "
-        "work as it stands. Report what you can show; only major and blocker findings stop it.\n\n"
-        + reading.json_answer(SHAPE)
+        "work as it stands. Report what you can show; only major and blocker findings stop it.\n\n" + reading.json_answer(SHAPE)
     )
     change = b.change(state.chosen.change.patch, "The change")
     if memory and state.reviewing.round > 1:
