@@ -3,6 +3,8 @@
 import sys
 from typing import Any, NamedTuple
 
+from msgspec import structs
+
 from nightcrew.core import reducer
 from nightcrew.core.limits import Limit, Limits
 from nightcrew.core.settings import Ladder, Pipeline, Verify
@@ -33,39 +35,46 @@ def small(nodes: str, ends: str = "", words: str = "", *, ladder: Ladder | None 
     }  # fmt: skip
     rounds |= {name: told.pop(name) for name in ("iterations", "reviewers") if name in told}
     first = story(
-        **{"roster": "alpha", "fixer": "alpha", "land": "local", **told},
-        pipeline=Pipeline(**rounds), ladder=ladder or Ladder(), limits=UNBOUNDED,
+        **{"roster": "alpha", "fixer": "alpha", "land": "local", "limits": UNBOUNDED, **told},
+        pipeline=Pipeline(**rounds), ladder=ladder or Ladder(),
     )  # fmt: skip
     return Bounds(first, frozenset(nodes.split()), frozenset(words.split()), ends=frozenset(ends.split()))
+
+
+def turns(limit: Limit) -> Limits:
+    """Limits that bind by the number of turns alone."""
+    return structs.replace(UNBOUNDED, turns=limit)
 
 
 TWO: dict[str, Any] = {"roster": "alpha beta", "fixer": SECOND}
 E2E: dict[str, Any] = {"verify": Verify(gate=(GATE,), e2e=("make e2e",))}
 
 WALKS = {
-    "every level": Walk(small("implement dev-fix", "refused WorkCollected", iterations=2), 30_000),
-    "two agents": Walk(small("implement", "refused timeout", **TWO), 20_000),
-    "gate": Walk(small("gate gate-fix", "CommandsEnded refused WorkCollected", ladder=SKIPS, **TWO), 20_000),
-    "review": Walk(small("review fix", "refused ok WorkCollected", ladder=SKIPS, reviewers=1, **TWO), 5_000),
-    "checks": Walk(small("e2e fix", "CommandsEnded refused", ladder=SKIPS, reviewers=1, **TWO, **E2E), 5_000),
+    "every level": Walk(small("implement dev-fix", "AgentCooling refused WorkCollected", iterations=2), 30_000),
+    "two agents": Walk(small("implement", "AgentCooling refused timeout", **TWO), 20_000),
+    "gate": Walk(small("gate gate-fix", "AgentCooling CommandsEnded refused WorkCollected", ladder=SKIPS, **TWO), 20_000),
+    "review": Walk(small("review fix", "AgentCooling refused ok WorkCollected", ladder=SKIPS, reviewers=1, **TWO), 5_000),
+    "checks": Walk(small("e2e fix", "AgentCooling CommandsEnded refused", ladder=SKIPS, reviewers=1, **TWO, **E2E), 5_000),
     "quota": Walk(small("implement", "quota AgentCooling", ladder=SKIPS, **TWO), 12_000),
-    "workspaces": Walk(small("*", "WorkspaceLost", ladder=SKIPS), 1_500),
-    "steps": Walk(small("*", "StepFailed", ladder=SHORT), 4_000),
-    "our bugs": Walk(small("*", "HandlerCrashed TurnLost", ladder=SHORT), 9_000),
+    "a default limit": Walk(small("implement", "AgentCooling refused", "answer cancel", limits=turns(Limit(3))), 9_000),
+    "my limit": Walk(small("implement", "AgentCooling refused", "park", limits=turns(Limit(4, mine=True))), 700),
+    "workspaces": Walk(small("*", "AgentCooling WorkspaceLost", ladder=SKIPS), 1_500),
+    "steps": Walk(small("*", "AgentCooling StepFailed", ladder=SHORT), 4_000),
+    "our bugs": Walk(small("*", "AgentCooling HandlerCrashed TurnLost", ladder=SHORT), 9_000),
     "marker": Walk(small("marker finalize", "", "cancel park answer"), 9_000),
     "people": Walk(
-        small("implement gate", "refused CommandsEnded", "cancel park answer", ladder=Ladder(ceiling=3)), 8_000
+        small("implement gate", "AgentCooling refused CommandsEnded", "cancel park answer", ladder=Ladder(ceiling=3)), 8_000
     ),
 }
 """Small enough to be walked to the end."""
 ALL = small("*", reviewers=1, iterations=2, **TWO)
 """Everything may go wrong in every way: walked as far as the bound."""
 WIDER = {
-    "two agents, two iterations": small("implement", "refused", iterations=2, **TWO),
-    "every claim": small("implement", "refused ok", iterations=2),
-    "logins": small("implement", "auth", "answer", ladder=SKIPS, **TWO),
-    "base": small("sync rebase", "BaseSynced refused", ladder=SKIPS, **TWO),
-    "landing": small("land commit", "LandingRefused CommitMade CommitRefused refused", ladder=SKIPS, **TWO),
+    "two agents, two iterations": small("implement", "AgentCooling refused", iterations=2, **TWO),
+    "every claim": small("implement", "AgentCooling refused ok", iterations=2),
+    "logins": small("implement", "AgentCooling auth", "answer", ladder=SKIPS, **TWO),
+    "base": small("sync rebase", "AgentCooling BaseSynced refused", ladder=SKIPS, **TWO),
+    "landing": small("land commit", "AgentCooling LandingRefused CommitMade CommitRefused refused", ladder=SKIPS, **TWO),
     "every end of a turn": small("implement", ladder=SHORT, **TWO),
     "everything": ALL,
 }

@@ -25,6 +25,8 @@ from nightcrew.core.work import Candidate, CommandResult, Failure, Handover
 
 ATTEMPTS = 11
 """Attempts above this one differ in nothing but their number."""
+TURNS = 6
+"""So do turns that are left before a limit, when there are as many."""
 NAMED: dict[type, tuple[str, ...]] = {
     PrepareWorkspace: ("start",),
     ResetWorkspace: ("start",),
@@ -132,7 +134,7 @@ def _passed(state: RunState) -> list[Parts]:
 def _money(state: RunState) -> Parts:
     """What is left of the turns, where their number is bounded."""
     turns = state.started.limits.turns.value
-    return () if turns is None else (max(0.0, turns - state.spend.turns),)
+    return () if turns is None else (min(TURNS, max(0.0, turns - state.spend.turns)),)
 
 
 def _candidate(c: Candidate, name: Namer) -> Parts:
@@ -153,13 +155,7 @@ def _progress(state: RunState, name: Namer) -> Parts:
     """How far each phase is; rounds as what is left of them."""
     pipeline, r, v, t = state.settings.pipeline, state.reviewing, state.validating, state.trying
     lanes = [
-        (
-            la.label,
-            name(la.began),
-            la.step,
-            min(la.turns, pipeline.continuations + 1),
-            la.failure and _failure(la.failure),
-        )
+        (la.label, name(la.began), la.step, min(la.turns, pipeline.continuations + 1), la.failure and _failure(la.failure))
         for la in state.lanes.values()
     ]
     votes = [(seat, v.vote, [f.severity for f in v.findings]) for seat, v in r.reviews.items()]
@@ -172,14 +168,7 @@ def _progress(state: RunState, name: Namer) -> Parts:
         v.hooked, v.fresh,
     )  # fmt: skip
     left = max(0, pipeline.land_rounds + t.granted - t.rounds)
-    trying = (
-        t.step,
-        min(t.moved, pipeline.land_rounds + 1),
-        left,
-        t.wait_until > state.at,
-        t.refusal,
-        t.as_branch != "",
-    )
+    trying = (t.step, min(t.moved, pipeline.land_rounds + 1), left, t.wait_until > state.at, t.refusal, t.as_branch != "")
     return (lanes, reviewing, validating, trying)
 
 

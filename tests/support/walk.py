@@ -34,16 +34,7 @@ from nightcrew.core.ids import Commit
 from nightcrew.core.state import RunState
 from nightcrew.core.work import Class
 from support.answers import possible
-from support.invariants import (
-    FACTS,
-    FOLLOWED,
-    REQUESTS,
-    Reduce,
-    Step,
-    Want,
-    late_answer_changes_nothing,
-    replay_is_the_same,
-)
+from support.invariants import FACTS, FOLLOWED, REQUESTS, Reduce, Step, Want, late_answer_changes_nothing, replay_is_the_same
 from support.shape import Offered, shape
 from support.world import BEGUN, World
 
@@ -246,8 +237,8 @@ def _well(effect: Effect, world: World) -> Event:
 
 def _can(event: Event, bounds: Bounds, *, begun: bool, turn: bool) -> bool:
     """Whether that is possible now, and not the same to core as another that is walked."""
-    if isinstance(event, AgentCooling):
-        return not begun
+    if isinstance(event, AgentCooling) and begun:
+        return False
     if not isinstance(event, TurnEnded):
         return not bounds.ends or type(event).__name__ in bounds.ends
     kind = event.outcome.kind
