@@ -10,9 +10,7 @@ from typing import get_args
 
 from msgspec import structs
 
-from nightcrew.core import basing, chain, limits, recovery, rooms
-from nightcrew.core import effects as fx
-from nightcrew.core import events as ev
+from nightcrew.core import basing, chain, effects as fx, events as ev, limits, recovery, rooms
 from nightcrew.core.ids import EffectId, SeatKey
 from nightcrew.core.phases import landing, planning
 from nightcrew.core.phases.catalog import PHASES
@@ -98,7 +96,7 @@ def _answer(state: RunState, event: ev.EffectAnswer) -> RunState:
     if isinstance(event, ev.Cancelled):
         return state
     if isinstance(event, ev.WorkspaceLost):
-        return _workspace_lost(state, event)
+        return _routed(_workspace_lost(state, event), opened, event)
     if isinstance(event, ev.HandlerCrashed | ev.StepFailed):
         return _step_failed(state, opened, event)
     state = structs.replace(state, crashes=without(state.crashes, lane(opened.effect)))
@@ -265,8 +263,7 @@ def desired(state: RunState) -> tuple[fx.Effect, ...]:
     if state.marker is not None:
         return _marker_desired(state, state.marker)
     asks = tuple(
-        keyed(state, fx.Ask(node="ask", seat=SeatKey(q.id), question=q.id, text=q.text))
-        for q in state.questions.values()
+        keyed(state, fx.Ask(node="ask", seat=SeatKey(q.id), question=q.id, text=q.text)) for q in state.questions.values()
     )
     effects = tuple(e for e in _phase_wants(state) if not _stale(state, e))
     holds = any(q.holds for q in state.questions.values())

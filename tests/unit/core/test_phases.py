@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from nightcrew.core import reducer
+from nightcrew.core import reducer, rooms
 from nightcrew.core.brief import small
 from nightcrew.core.effects import (
     CollectWork,
@@ -26,6 +26,9 @@ from nightcrew.core.events import (
     CommandsEnded,
     CommitMade,
     CommitRefused,
+    EffectStarted,
+    Entry,
+    Event,
     LandingRefused,
     RecoverySucceeded,
     WorkspaceLost,
@@ -465,6 +468,30 @@ def test_a_lost_workspace_is_made_anew() -> None:
         assert sim.state.phase is P.Complete, kind
         slots = [e for e in sim.started(PrepareWorkspace) if e.seat == "impl-A"]
         assert len(slots) == 2, kind
+
+
+def test_work_that_vanished_is_a_failure_of_its_turn() -> None:
+    """An agent that deletes its workspace has not shown that nothing was to be done, and what it did is unknown: the turn failed."""
+    sim = Sim(story(roster="alpha", developer="alpha"))
+    sim.says(CollectWork, lambda e: WorkspaceLost(key=e.key, slot=e.slot, reason="its folder is gone"), times=1)
+    sim.run(until=failed)
+    assert sim.state.trouble is not None
+    assert (sim.state.trouble.failure.kind, sim.state.trouble.failed_phase) == ("lost", P.Development)
+    assert sim.run().state.already == ""
+    assert fixes(sim, "implement") == 2
+
+
+def test_a_collection_that_nobody_asked_for_is_harmless() -> None:
+    """`reduce` is total: work collected in FinalValidation while no check was red leads to the gate."""
+    sim = Sim(story()).run(until=lambda s: s.state.phase is P.FinalValidation and s.state.validating.step == "gate")
+    state = sim.state
+    stray = rooms.collect(state, "gate-fix", state.winner, "stray")
+    assert isinstance(stray, CollectWork)
+    answer = sim.world.collected(stray)
+    told: tuple[Event, ...] = (EffectStarted(key=stray.key, effect=stray), answer)
+    for n, event in enumerate(told, 1):
+        state = reducer.reduce(state, Entry(sim.state.seq + n, sim.state.at + n, event))
+    assert (state.phase, state.validating.step) == (P.FinalValidation, "gate")
 
 
 @pytest.mark.parametrize("node", ["fix", "land", "gate-fix"])

@@ -2,8 +2,7 @@
 
 from msgspec import structs
 
-from nightcrew.core import brief as b
-from nightcrew.core import chain, effects, events, reading, rooms
+from nightcrew.core import brief as b, chain, effects, events, reading, rooms
 from nightcrew.core.ids import AgentId, Label, Tree
 from nightcrew.core.roster import AgentRole, Answers
 from nightcrew.core.state import Lane, Phase, RunState, agent_of, iteration_base
@@ -13,9 +12,7 @@ from nightcrew.core.work import Brief, Candidate, Claim, Failure, PipelinePhase,
 NODE = "implement"
 LABELS = (Label("A"),)
 SHAPE = '{"word": "done" | "continue" | "already_done", "evidence": "…"}'
-WORDS = (
-    '"continue" asks for another turn; "already_done" means that the base does what the task asks, with the evidence.'
-)
+WORDS = '"continue" asks for another turn; "already_done" means that the base does what the task asks, with the evidence.'
 
 
 def _wants(state: RunState) -> tuple[effects.Effect, ...]:
@@ -56,6 +53,9 @@ def _answered(state: RunState, effect: effects.Effect, event: events.EffectAnswe
     match event:
         case events.WorkCollected() if isinstance(effect, effects.CollectWork):
             return _collected(state, at, event)
+        case events.WorkspaceLost() if isinstance(effect, effects.CollectWork):  # with it the work of a turn
+            state, why = _keep(state, at, step="ask"), f"the work of {label} is gone: {event.reason}"
+            return fail(state, at.failure) if at.failure else fails(state, "lost", why, NODE, effect.seat)
         case events.CommandsEnded() if isinstance(effect, effects.RunCommands):
             state = rooms.with_candidate(state, state.candidates[label], checks=event.results)
             return _keep(state, at, step="done")
@@ -129,9 +129,7 @@ def _collected(state: RunState, at: Lane, event: events.WorkCollected) -> RunSta
     if candidate is None:
         return state
     why = at.failure.reason if at.failure else ""
-    candidate = structs.replace(
-        candidate, change=event.change, start_tree=event.start_tree, turns=at.turns, failure=why
-    )
+    candidate = structs.replace(candidate, change=event.change, start_tree=event.start_tree, turns=at.turns, failure=why)
     state, word = rooms.with_candidate(state, candidate), candidate.claim.word if candidate.claim else ""
     if word == "continue" and at.failure is None and at.turns <= state.settings.pipeline.continuations:
         return _keep(state, at, step="ask")

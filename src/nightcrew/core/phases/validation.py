@@ -2,8 +2,7 @@
 
 from msgspec import structs
 
-from nightcrew.core import basing, chain, effects, events, fixer, rooms
-from nightcrew.core import brief as b
+from nightcrew.core import basing, brief as b, chain, effects, events, fixer, rooms
 from nightcrew.core.state import Phase, RunState, Validating, red_of
 from nightcrew.core.trouble import fail, fails, leave
 from nightcrew.core.work import CommandResult, Failure, PipelinePhase, Purpose
@@ -56,7 +55,7 @@ def _answered(state: RunState, effect: effects.Effect, event: events.EffectAnswe
             return _ran(state, effect.purpose, event)
         case events.WorkCollected() if isinstance(effect, effects.CollectWork):
             state, changed = rooms.collected(state, event.change)
-            if at.step == "format":
+            if at.step == "format" or not at.red:
                 return _at(state, step="gate")
             return _at(state, step="e2e") if changed else _fails(_at(state, step="gate"), at.red[0])
     if at.step != "fix":
