@@ -153,16 +153,18 @@ def test_a_crowd_lands(crew: Crew) -> None:
 
 
 def test_words_to_a_run_that_nobody_drives(crew: Crew) -> None:
-    """A park left for a dead driver is undone by the later resume, which goes on to the end; a cancel is obeyed at the next resume."""
+    """A park left for a dead driver is undone by the later resume, which goes on to the end; a cancel is obeyed at once."""
     crew.solo(HOLDS)
-    for word, code in (("park", 0), ("cancel", 1)):
+    for word, ends in (("park", PipelinePhase.Complete), ("cancel", PipelinePhase.Interrupted)):
         process = crew.start("run", "write the note")
         crew.begun(process, "impl-A")
         crew.kill(process)
         assert crew.call(word, crew.run).code == 0
-        (crew.played / "go").touch()
-        assert crew.call("resume", crew.run).code == code
-        (crew.played / "go").unlink()
+        if word == "park":
+            (crew.played / "go").touch()
+            assert crew.call("resume", crew.run).code == 0
+            (crew.played / "go").unlink()
+        assert crew.state().phase is ends
 
 
 def test_many_resumes_at_once(crew: Crew) -> None:
@@ -208,7 +210,9 @@ def test_a_default_limit_asks(crew: Crew) -> None:
     assert "nightcrew answer" in done.out
     assert [e.mine for e in crew.facts(LimitReached)] == [False]
 
-    again = crew.call("answer", crew.run, "more")
+    wrong = crew.call("answer", crew.run, "mroe")
+    assert (wrong.code, "more, stop" in wrong.line) == (2, True)
+    again = crew.call("answer", crew.run, "yes")
 
     assert again.code == 0, again
     assert len(crew.facts(Answered)) == 1

@@ -12,6 +12,7 @@ from nightcrew import __version__
 from nightcrew.agents import catalog
 from nightcrew.app import ground, wiring
 from nightcrew.app.home import known_secrets
+from nightcrew.app.views import answers
 from nightcrew.config import Config
 from nightcrew.core import events as ev
 from nightcrew.core.ids import Commit, RunId
@@ -233,14 +234,18 @@ def _interrupt(run: RunId, word: ev.Event, env: Mapping[str, str]) -> None:
 
 
 def answer(run: RunId, env: Mapping[str, str], text: str, question: str = "") -> str:
-    """Answer the question the run asks (the only one, or the one named); which it was."""
+    """Answer the question the run asks (the only one, or the one named); which it was. Raises UserError for what is no answer to it."""
     state = view(run, env)
     names = ", ".join(state.questions) or "nothing"
     chosen = question or (names if len(state.questions) == 1 else "")
     if chosen not in state.questions:
-        told = f"does not ask {question!r}" if question else f"asks {len(state.questions)} questions: name one"
+        told = f"does not ask {question!r}" if question or not state.questions else "asks several questions: name one"
         raise UserError(f"run {run} {told}", f"it asks: {names}")
-    say(run, ev.Answered(question=chosen, text=text), env)
+    words, word = answers(state.questions[chosen]), text.strip().lower()
+    meant = {"yes": words[0], "y": words[0], "ok": words[0], "no": words[-1], "n": words[-1]}.get(word, word)
+    if meant not in words:
+        raise UserError(f"'{text}' does not answer {chosen}", f"it may be: {', '.join(words)}")
+    say(run, ev.Answered(question=chosen, text=meant), env)
     return chosen
 
 
@@ -278,11 +283,11 @@ class Cleaned(NamedTuple):
     kept: tuple[str, ...]
 
 
-def clean(cwd: Path, env: Mapping[str, str], run: str = "") -> list[Cleaned]:
+def clean(cwd: Path, env: Mapping[str, str], run: str | None = None) -> list[Cleaned]:
     """Remove what runs of this repository left that is proven landed or rescued; list the rest. A run that is not over is left alone."""
     journal, pool = wiring.open_journal(env), wiring.pool_of(cwd, env)
     mine = journal.recent_of(here.repo_id(pool.repo), 10_000)
-    return [_clean_one(pool, name, env) for name in ([journal.find(run)] if run else [row.run for row in mine])]
+    return [_clean_one(pool, name, env) for name in ([journal.find(run)] if run is not None else [row.run for row in mine])]
 
 
 def _clean_one(pool: Pool, run: RunId, env: Mapping[str, str]) -> Cleaned:

@@ -33,13 +33,13 @@ class Seen(NamedTuple):
         return tuple(self.journal.entries(self.run, after))
 
 
-def seen(env: Mapping[str, str], name: str = "") -> Seen:
-    """The run meant by `name` (id, short name or beginning), or the newest. Raises UserError when there is none, or several."""
+def seen(env: Mapping[str, str], name: str | None = None) -> Seen:
+    """The run meant by `name` (id, short name or beginning), or the newest when none is given. Raises UserError when there is none, or several."""
     journal = Journal(home_of(env)) if (home_of(env) / "journal.db").exists() else None
     newest = journal.recent(1) if journal else ()
     if not journal or not newest:
         raise UserError("there are no runs yet", 'start one: nightcrew run "…"')
-    return Seen(journal, journal.find(name) if name else newest[0].run)
+    return Seen(journal, journal.find(name) if name is not None else newest[0].run)
 
 
 def effect_folder(home: Path, key: EffectId) -> Path:

@@ -110,10 +110,14 @@ def waits_for(state: RunState) -> Timer | None:
     return min(timers, key=lambda t: t.fire_at) if timers and len(timers) == len(effects) else None
 
 
+def answers(question: Question) -> list[str]:
+    """The words that answer a question; the first goes on."""
+    return [word.split("(")[0].strip() for word in question.how.split("|")]
+
+
 def answer_command(state: RunState, question: Question) -> str:
     """The command that answers a question."""
-    words = question.how.split("|")[0].split("(")[0].strip() or "yes"
-    return f"nightcrew answer {short(state.started.run)} {words}"
+    return f"nightcrew answer {short(state.started.run)} {answers(question)[0]}"
 
 
 def undo(landing: Landing, remote: str) -> str:

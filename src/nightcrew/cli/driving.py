@@ -63,7 +63,7 @@ def _started(ask: control.StartAsk) -> RunId:
 @click.option("--take-over", is_flag=True, help="Drive it in place of a process that is frozen.")
 @no_wait_option
 @json_option
-def resume(*, run: str, limit: tuple[str, ...], reconfigure: bool, take_over: bool, no_wait: bool, json_: bool) -> int:
+def resume(*, run: str | None, limit: tuple[str, ...], reconfigure: bool, take_over: bool, no_wait: bool, json_: bool) -> int:
     """Let RUN (the newest if none is named) go on where it was; nothing is paid twice."""
     found = seen(environment(), run).run
     control.resume(found, environment(), _limits(limit), reconfigure=reconfigure)
@@ -88,7 +88,7 @@ def answer(*, run: str, text: tuple[str, ...], question: str, json_: bool) -> in
 @click.command
 @run_argument
 @click.option("--now", is_flag=True, help="Stop the turns in flight too; their work is rescued.")
-def park(*, run: str, now: bool) -> None:
+def park(*, run: str | None, now: bool) -> None:
     """Let what runs in RUN (the newest if none is named) come to its end, and begin nothing new."""
     found = seen(environment(), run).run
     control.park(found, environment(), now=now)
@@ -97,17 +97,20 @@ def park(*, run: str, now: bool) -> None:
 
 @click.command
 @click.argument("run")
-def cancel(run: str) -> None:
-    """End RUN: its work is rescued, a failure marker is written."""
+def cancel(run: str) -> int:
+    """End RUN: its work is rescued, a failure marker is written. One that nobody drives comes to its end here."""
     found = seen(environment(), run).run
     control.cancel(found, environment())
-    later = f"cancelled once it is driven: nightcrew resume {found.rsplit('-', 1)[-1]}"
-    click.echo(f"{found}: {'cancelling' if control.driven(found, environment()) else later}")
+    if not control.driven(found, environment()):
+        code = _drive(found, json_=False, wait=True)
+        return 0 if control.view(found, environment()).done else code
+    click.echo(f"{found}: cancelling")
+    return 0
 
 
 @click.command
 @run_argument
-def diff(run: str) -> None:
+def diff(run: str | None) -> None:
     """The patch of RUN (the newest if none is named): what lands, or what its candidate holds so far."""
     click.echo(control.diff(seen(environment(), run).run, environment()))
 
@@ -115,7 +118,7 @@ def diff(run: str) -> None:
 @click.command
 @run_argument
 @json_option
-def clean(*, run: str, json_: bool) -> None:
+def clean(*, run: str | None, json_: bool) -> None:
     """Remove what RUN, or every run of this repository, left and nobody needs; list what is kept and why."""
     done = control.clean(folder(), environment(), run)
     told = [f"{one.run}: removed {what}" for one in done for what in one.removed]

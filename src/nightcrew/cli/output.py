@@ -9,7 +9,7 @@ import click
 
 from nightcrew.errors import UserError
 
-run_argument = click.argument("run", required=False, default="")
+run_argument = click.argument("run", required=False)
 json_option = click.option("--json", "json_", is_flag=True, help="One JSON document (docs/json.md).")
 
 

@@ -14,7 +14,7 @@ from nightcrew.cli.screen import screen
 @run_argument
 @click.option("--recovery", is_flag=True, help="only how it recovers")
 @json_option
-def show(run: str, *, recovery: bool, json_: bool) -> None:
+def show(run: str | None, *, recovery: bool, json_: bool) -> None:
     """The whole story of RUN (the newest if none is named)."""
     found = story.story(seen.seen(environment(), run).entries())
     told = text.recovery_told(found) if recovery else text.told(found)
@@ -23,7 +23,7 @@ def show(run: str, *, recovery: bool, json_: bool) -> None:
 
 @click.command
 @run_argument
-def watch(run: str) -> int:
+def watch(run: str | None) -> int:
     """Follow RUN (the newest if none is named) until it is over or nobody drives it."""
     with screen(environment()) as show_it:
         end = conclusion(live.follow(seen.seen(environment(), run), show_it))
@@ -34,7 +34,7 @@ def watch(run: str) -> int:
 @click.command
 @run_argument
 @click.argument("seat", required=False, default="")
-def logs(run: str, seat: str) -> None:
+def logs(run: str | None, seat: str) -> None:
     """Output of the turns and commands of RUN, without secrets, of one SEAT or purpose (impl-A, gate …) if named."""
     for title, said in seen.outputs(seen.seen(environment(), run), environment(), seat):
         click.echo(f"── {title}")
@@ -46,7 +46,7 @@ def logs(run: str, seat: str) -> None:
 @run_argument
 @click.option("--at", type=int, help="The entry to stop after (the newest if none is named).")
 @json_option
-def replay(run: str, *, at: int | None, json_: bool) -> None:
+def replay(run: str | None, *, at: int | None, json_: bool) -> None:
     """Fold the facts of RUN up to an entry: what was known then, what was in flight, what was wanted."""
     found = seen.replayed(seen.seen(environment(), run).entries(), at)
     say(found, seen.told(found), json_=json_)

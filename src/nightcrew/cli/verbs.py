@@ -86,7 +86,7 @@ def run(argv: Sequence[str]) -> int:
         if isinstance(stream, TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")  # a terminal that cannot show a letter shows its number
     try:
-        code = nightcrew.main(args=list(argv), prog_name="nightcrew", standalone_mode=False)
+        code = nightcrew.main(args=list(argv) or ["--help"], prog_name="nightcrew", standalone_mode=False)
         sys.stdout.flush()
     except UserError as error:
         return _said(str(error), MISTAKE)

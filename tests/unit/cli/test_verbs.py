@@ -20,6 +20,7 @@ def test_help_reads_the_table_and_loads_no_verb(tmp_path: Path) -> None:
     """`--help` lists every verb with its line, and loads no verb, no engine, no codec, no rich (decision 0014)."""
     said = nightcrew(tmp_path, "--help")
     assert said.code == 0
+    assert nightcrew(tmp_path) == said
     for name, (_, told) in TABLE.items():
         assert f"{name} " in said.out
         assert told in " ".join(said.out.split())
@@ -74,7 +75,20 @@ def test_a_task_without_run_is_told_how_to_say_it(tmp_path: Path) -> None:
     )
 
 
-@pytest.mark.parametrize("words", [("list", "--nope"), ("replay", "--at", "x"), ("cancel",), ("show", "nobody"), ("show",)])
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("list", "--nope"),
+        ("replay", "--at", "x"),
+        ("cancel",),
+        ("cancel", ""),
+        ("park", ""),
+        ("resume", ""),
+        ("show", ""),
+        ("show", "nobody"),
+        ("show",),
+    ],
+)
 def test_a_persons_mistake_is_one_line_and_exit_2(tmp_path: Path, words: tuple[str, ...]) -> None:
     """Wrong options, missing words and unknown runs end with 2 and one line that says what to do; never with a traceback."""
     if words != ("show",):
