@@ -150,9 +150,10 @@ class Crew:
             if process.poll() is None:
                 process.kill()
             process.communicate()
-        for owner in self.state_home.glob("runs/*/effects/**/owner"):
-            job.stop_now(owner.parent)
-            job.wait(owner.parent, HANG_S)
+        folders = [owner.parent for owner in self.state_home.glob("runs/*/effects/**/owner")]
+        for folder in folders:
+            job.stop(folder)
+        until(lambda: not any(isinstance(job.look(folder), job.Running) for folder in folders))
         if self._journal is not None:
             self._journal.close()
             self._journal = None

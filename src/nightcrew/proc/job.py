@@ -1,13 +1,9 @@
-"""The room's door: jobs that outlive us. Start or adopt one in a folder, look at it, stop it.
-
-The work itself is done by the job's supervisor (`supervise`), one process per job, in a session of its own.
-"""
+"""Jobs that outlive us: start or adopt one in a folder, look at it, stop it. Its supervisor (`supervise`), a process of its own, does the work."""
 
 import contextlib
 import fcntl
 import marshal
 import os
-import select
 import signal
 import subprocess
 import sys
@@ -28,10 +24,8 @@ _SETTLE_S = 30.0  # how long a supervisor may take between the lock on its folde
 class Job(msgspec.Struct, frozen=True, kw_only=True):
     """A command line to run under a supervisor; spans in seconds, 0 for no limit.
 
-    `env` is the whole environment (only the mark is added, as NIGHTCREW_TURN); `mark` names the job and is unlike any other's; `stdin` is a file that is
-    read to its end, nothing if None. First output and idle count both stdout and stderr; until the first output only its own limit counts, if it is set.
-    `stop_signals` are sent to the job's group one after another, each with a grace in seconds, then all that is left is killed. Beyond `output_cap`
-    bytes of output the job is stopped.
+    `env` is all of the environment but the mark (NIGHTCREW_TURN), which is unlike any other job's. Until the first output, on stdout or stderr, only its own
+    limit counts, if set. `stop_signals` go to the job's group, each with its grace, then what is left is killed. Beyond `output_cap` bytes the job is stopped.
     """
 
     argv: tuple[str, ...]
@@ -66,9 +60,8 @@ class Running(msgspec.Struct, frozen=True):
 
 
 class Exit(msgspec.Struct, frozen=True, kw_only=True):
-    """How a job ended, times in seconds since the epoch.
+    """How a job ended, times in seconds since the epoch; `code` is the shell's, 128+n for a death by signal n, which `signal` repeats.
 
-    `code` follows the shell's convention, 128+n for a death by signal n, which `signal` repeats (a program that itself exits with 143 looks the same).
     `stopped_by`: "" by itself · total, idle, first_output (limits) · flood (output_cap) · stop (asked by `stop`) · shutdown (told to end by somebody else).
     """
 
@@ -90,8 +83,7 @@ class Absent(msgspec.Struct, frozen=True):
 def start(folder: Path, job: Job) -> Running | Exit | Lost:
     """Start the job in this folder (made for this user only), or find out what became of the one begun here before.
 
-    A folder begins its job at most once, whatever is killed when and however many start it at once. When the job was
-    lost, what it left running is ended first. Raises UserError if it cannot be started; then nothing ran.
+    A folder begins its job at most once, whatever is killed; what a lost one left running is ended first. Raises UserError: nothing ran.
     """
     folder = folder.absolute()
     found = look(folder)
@@ -123,35 +115,16 @@ def look(folder: Path) -> Running | Exit | Lost | Absent:
         return _record(folder) or (Lost() if (folder / "spawned").exists() else Absent())
 
 
-def stop(folder: Path, number: int = signal.SIGTERM) -> None:
-    """Ask the job to stop; returns at once (a job begun in this folder later does not run either).
-
-    What a lost job left running is ended before this returns. Without the folder there is nothing to stop.
-    """
+def stop(folder: Path) -> None:
+    """Ask the job to stop (one begun here later does not run either), end what a lost one left running. Returns at once."""
     if not folder.exists():
         return
     (folder / "stop").touch(mode=0o600)
     found = look(folder)
     if isinstance(found, Running):
-        processes.tell(found.pid, number)
+        processes.tell(found.pid, signal.SIGTERM)
     elif isinstance(found, Lost) and (mark := os.fsdecode((folder / "spawned").read_bytes())):
         processes.sweep(mark)
-
-
-def stop_now(folder: Path) -> None:
-    """Like `stop`, but no signal gets its grace, also if the job is being stopped already."""
-    stop(folder, signal.SIGUSR1)
-
-
-def wait(folder: Path, timeout_s: float) -> Running | Exit | Lost | Absent:
-    """Block until the job is over or the time is up, and say what there is then."""
-    found = look(folder)
-    if isinstance(found, Running) and (held := found.open_pidfd()) is not None:
-        poll = select.poll()
-        poll.register(held, select.POLLIN)
-        poll.poll(timeout_s * 1000)
-        os.close(held)
-    return look(folder)
 
 
 def _record(folder: Path) -> Exit | None:

@@ -1,7 +1,6 @@
-"""How a command line is wrapped so that what it starts stays contained: bwrap, unshare, or a mark in the environment.
+"""How a command line is wrapped so that what it starts stays contained: bwrap holds file system, processes and network, unshare processes only.
 
-bwrap holds file system, processes, network; unshare processes only; under mark nothing is kept from the job, and what
-it leaves behind is found by parentage, or by the mark where its supervisor is gone too, and ended.
+Under mark nothing is kept from the job; what it leaves is found by parentage, or by the mark where its supervisor is gone too, and ended.
 """
 
 import functools
@@ -10,7 +9,7 @@ import shutil
 import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Literal, get_args
+from typing import Literal
 
 import msgspec
 
@@ -21,19 +20,15 @@ Mode = Literal["bwrap", "unshare", "mark"]
 
 # What root keeps under bwrap: to work on files of any owner and to become an ordinary user. Not to mount, to trace,
 # or to touch devices and the network's set-up: with those the read-only view would be a courtesy.
-_ROOT_KEEPS = (
-    *("CHOWN", "DAC_OVERRIDE", "DAC_READ_SEARCH", "FOWNER", "FSETID", "KILL"),
-    *("NET_BIND_SERVICE", "SETGID", "SETUID"),
-)
+_ROOT_KEEPS = "CHOWN DAC_OVERRIDE DAC_READ_SEARCH FOWNER FSETID KILL NET_BIND_SERVICE SETGID SETUID"
 _PROBE_S = 20.0
 
 
 class Sandbox(msgspec.Struct, frozen=True, kw_only=True):
     """Where a job may look and write. Paths are absolute host paths; what does not exist is left out.
 
-    Under bwrap everything is visible and read-only except: `writable` folders and files; `hidden` ones, which look empty; `private` pairs (host folder,
-    path), where the job sees the host folder in place of the path. Where they lie within each other the innermost path wins, at the same path read_only
-    over writable over private over hidden. `network` False leaves loopback only. The other modes hold none of this.
+    Only bwrap holds this. All is visible and read-only but `writable` paths, `hidden` ones (they look empty) and `private` pairs: the first is seen in place
+    of the second. The innermost path wins, at one path read_only over writable over private over hidden. `network` False leaves loopback only.
     """
 
     mode: Mode
@@ -44,14 +39,9 @@ class Sandbox(msgspec.Struct, frozen=True, kw_only=True):
     network: bool = True
 
 
-def available() -> tuple[Mode, ...]:
-    """The modes that work on this machine and for this user, strongest first (`mark` always does); tried once each."""
-    return tuple(mode for mode in get_args(Mode) if not why_not(mode))
-
-
 @functools.cache
 def why_not(mode: Mode) -> str:
-    """One line on why this mode does not work here; empty if it does."""
+    """One line on why this mode does not work here; empty if it does (`mark` always). Tried once."""
     if mode == "mark":
         return ""
     try:
@@ -59,8 +49,6 @@ def why_not(mode: Mode) -> str:
     except UserError as error:
         return str(error)
     ended = call(argv, cwd=Path("/"), env={"PATH": os.defpath}, timeout_s=_PROBE_S)
-    if ended.timed_out:
-        return f"{mode} did not come back within {_PROBE_S:.0f} s"
     said = ended.err.decode(errors="replace").strip().splitlines()
     return "" if ended.code == 0 else said[-1] if said else f"{mode} ended with code {ended.code}"
 
@@ -92,7 +80,7 @@ def _program(name: str, hint: str) -> str:
 
 def _bwrap(sandbox: Sandbox) -> list[str]:
     program = _program("bwrap", "install bubblewrap, or nightcrew with its extra `sandbox`")
-    keeps = ["--cap-drop", "ALL", *_each("--cap-add", (f"CAP_{name}" for name in _ROOT_KEEPS))]
+    keeps = ["--cap-drop", "ALL", *_each("--cap-add", (f"CAP_{name}" for name in _ROOT_KEEPS.split()))]
     return [
         *(program, "--die-with-parent", "--unshare-pid", "--unshare-ipc"),
         *([] if os.geteuid() else keeps),

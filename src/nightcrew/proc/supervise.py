@@ -1,8 +1,6 @@
-"""The guard of one job: a small process of its own that starts the job, keeps its limits, and writes how it ended.
+"""The guard of one job: a small process in the job's folder that starts it, keeps its limits, and writes how it ended. Started for every turn: imports little.
 
-Reads its orders from stdin (so that no secret of the environment reaches the disk) and works in the job's folder.
-Standard library only, and little of it: this starts once for every turn.
-Files: owner (lock, identity) · spawned · stdout · stderr · stop (asked to) · exit.json.
+Its orders come on stdin, so that no secret reaches the disk. Files: owner (lock, identity) · spawned · stdout · stderr · stop (asked to) · exit.json.
 """
 
 from __future__ import annotations
@@ -25,10 +23,9 @@ if TYPE_CHECKING:
 else:
     import _signal as signal  # the public module pulls in enum: 4 ms of CPU for every turn
 
-_NOW = signal.SIGUSR1  # the stop that was asked for must not wait for any grace
-_TOLD = {signal.SIGTERM, signal.SIGINT, signal.SIGHUP, _NOW}
+_TOLD = {signal.SIGTERM, signal.SIGINT, signal.SIGHUP}
 _WAITED = {*_TOLD, signal.SIGCHLD, signal.SIGIO}
-_RESET = {*_WAITED, signal.SIGPIPE, signal.SIGQUIT, signal.SIGXFSZ, signal.SIGUSR2}
+_RESET = {*_WAITED, signal.SIGPIPE, signal.SIGQUIT, signal.SIGXFSZ, signal.SIGUSR1, signal.SIGUSR2}
 _SET_PDEATHSIG, _SET_CHILD_SUBREAPER = 1, 36
 _NEVER = 1e9  # 30 years
 _LOOK_S = 1.0  # while output flows it is looked at this often; while there is none, never
@@ -90,18 +87,13 @@ def _serve(orders: Orders, owner: int) -> None:
     if stopped_by:
         watch.stop()
     watch.end_all()
-    for fd in outputs:
-        _sync(fd)
-    return _record(record, folder, watch.code, stopped_by, began_at)
-
-
-def _sync(fd: int) -> None:
-    """A disk that cannot take the output must not lose the record as well."""
     try:
-        if os.fstat(fd).st_size:
-            os.fdatasync(fd)
-    except OSError:
+        for fd in outputs:
+            if os.fstat(fd).st_size:
+                os.fdatasync(fd)
+    except OSError:  # a disk that cannot take the output must not lose the record as well
         pass
+    return _record(record, folder, watch.code, stopped_by, began_at)
 
 
 def _record(fd: int, folder: int, code: int, stopped_by: str, began_at: float) -> None:
@@ -159,7 +151,7 @@ class _Watch:
 
     def __init__(self, orders: Orders, child: int, outputs: list[int], folder: int) -> None:
         self.orders, self.child, self.outputs, self.folder = orders, child, outputs, folder
-        self.told = self.hurried = False
+        self.told = False
         self.running, self.code = True, 128 + signal.SIGKILL  # the code of one that will not die
 
     def until_due(self) -> str:
@@ -194,7 +186,7 @@ class _Watch:
             for pid in processes.inmates(self.child) if self.orders["namespace"] else [-self.child]:
                 processes.tell(pid, getattr(signal, f"SIG{name}"))
             until = time.monotonic() + grace_s
-            while not self.hurried and (left := until - time.monotonic()) > 0:
+            while (left := until - time.monotonic()) > 0:
                 self._sleep(left)
                 self.reap()
                 if not self.running:
@@ -234,5 +226,4 @@ class _Watch:
         got = signal.sigtimedwait(_WAITED, span_s)
         number = got.si_signo if got else 0
         self.told |= number in _TOLD
-        self.hurried |= number == _NOW
         return number

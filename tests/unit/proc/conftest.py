@@ -8,6 +8,7 @@ import pytest
 
 from nightcrew.proc import job
 from nightcrew.proc.sandbox import Mode, why_not
+from unit.proc.yard import PATIENCE_S, wait
 
 
 @pytest.fixture
@@ -15,8 +16,8 @@ def folder(tmp_path: Path) -> Iterator[Path]:
     """Where a job may be started; whatever still runs there at the end is ended."""
     place = tmp_path / "turn"
     yield place
-    job.stop_now(place)
-    job.wait(place, 30)
+    job.stop(place)
+    wait(place, PATIENCE_S)
     job.stop(place)
 
 

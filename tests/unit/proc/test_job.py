@@ -15,9 +15,9 @@ import pytest
 from nightcrew.errors import UserError
 from nightcrew.proc import processes
 from nightcrew.proc.call import call
-from nightcrew.proc.job import Absent, Exit, Lost, Running, _launch, look, start, stop, wait
+from nightcrew.proc.job import Absent, Exit, Lost, Running, _launch, look, start, stop
 from nightcrew.proc.sandbox import Mode, Sandbox
-from unit.proc.yard import ENV, ended, job, output, running, until
+from unit.proc.yard import ENV, ended, job, output, running, until, wait
 
 STARTER = """
 import sys, time

@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from nightcrew.proc.call import call
-from nightcrew.proc.job import start, stop, stop_now
+from nightcrew.proc.job import start, stop
 from nightcrew.proc.sandbox import Mode
 from unit.proc.yard import ENV, PATIENCE_S, ended, job, output, running, until
 
@@ -80,17 +80,6 @@ def test_signals_come_in_order(folder: Path, mode: Mode) -> None:
     record = ended(folder)
     assert (record.code, record.stopped_by) == (137, "stop")
     assert output(folder).split() == ["ready", "int", "term"]
-
-
-def test_stop_now_cuts_a_grace_short(folder: Path) -> None:
-    """A second wish to stop does not wait for the first one's grace."""
-    script = "trap 'echo deaf' TERM; echo ready; while :; do sleep 0.01; done"
-    start(folder, job(folder, script, stop_signals=(("TERM", 10 * PATIENCE_S),)))
-    until(lambda: output(folder), "ready")
-    stop(folder)
-    until(lambda: "deaf" in output(folder), "the signal came")
-    stop_now(folder)
-    assert (ended(folder).code, output(folder).split()) == (137, ["ready", "deaf"])
 
 
 def test_the_stop_file_is_enough(folder: Path) -> None:

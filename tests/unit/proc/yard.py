@@ -1,6 +1,7 @@
 """What the tests of this room share: jobs to supervise, a look at the process table of their own, patience."""
 
 import os
+import select
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -8,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from nightcrew.proc.job import Exit, Job, Running, wait
+from nightcrew.proc.job import Absent, Exit, Job, Lost, Running, look
 from nightcrew.proc.sandbox import Mode, Sandbox
 
 ENV = {"PATH": os.environ["PATH"]}
@@ -36,6 +37,17 @@ def job(folder: Path, script: str, mode: Mode = "mark", **more: Any) -> Job:
         sandbox=Sandbox(mode=mode, writable=(folder.parent,)),
     )
     return msgspec.structs.replace(plain, **more)
+
+
+def wait(folder: Path, timeout_s: float) -> Running | Exit | Lost | Absent:
+    """Block until the job is over or the time is up, and say what there is then."""
+    found = look(folder)
+    if isinstance(found, Running) and (held := found.open_pidfd()) is not None:
+        poll = select.poll()
+        poll.register(held, select.POLLIN)
+        poll.poll(timeout_s * 1000)
+        os.close(held)
+    return look(folder)
 
 
 def ended(folder: Path) -> Exit:
