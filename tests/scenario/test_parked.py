@@ -30,6 +30,7 @@ def test_park_and_resume(crew: Crew) -> None:
     assert done.code == 3, done
     assert "parked" in done.out
     assert crew.seats() == ["alpha@implement"]
+    assert "+four" in crew.call("diff", crew.run).out
 
     assert crew.call("resume", crew.run).code == 0
 
@@ -87,6 +88,7 @@ def test_cancel_rescues_what_was_done(crew: Crew) -> None:
     assert kept
     assert any(crew.shown(ref, "note.txt").endswith("four\n") for ref in kept)
     assert crew.call("cancel", crew.run).code == 2
+    assert "+four" in crew.call("diff", crew.run).out
 
 
 def test_a_live_run_says_who_drives_it(crew: Crew) -> None:

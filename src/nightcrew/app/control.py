@@ -2,7 +2,8 @@
 
 import secrets
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
@@ -23,9 +24,10 @@ from nightcrew.database import unusable
 from nightcrew.engine import local, shelter, steps
 from nightcrew.engine.waits import MARKER, foreign
 from nightcrew.errors import UserError
-from nightcrew.git import landing, repo as here
+from nightcrew.git import landing, repo as here, slots, snapshot, workspace
 from nightcrew.git.repo import Repo, Target, Tip
-from nightcrew.git.sealed import git
+from nightcrew.git.sealed import Place, git
+from nightcrew.git.slots import WorkspaceLost
 from nightcrew.git.workspace import Pool
 from nightcrew.journal.blobs import Blobs
 from nightcrew.redact import Redactor
@@ -62,8 +64,9 @@ def start(ask: StartAsk, env: Mapping[str, str]) -> RunId:
     ground.check_trust(config, repo, env)
     roster, notes = _roster(config, env)
     mode = _check_rights(config, roster)
-    where = here.target(repo, config.settings.land.target, config.settings.land.remote)
-    at = _rehearsed(repo, where, config.settings.land.mode)
+    land = config.settings.land
+    where = here.target(repo, land.target, land.remote, land.mode)
+    at = _rehearsed(repo, where)
     now = time.time()
     first = ev.RunStarted(
         run=RunId(time.strftime("%Y%m%d-%H%M%S-", time.gmtime(now)) + secrets.token_hex(2)),
@@ -84,7 +87,7 @@ def start(ask: StartAsk, env: Mapping[str, str]) -> RunId:
     return _write(repo, first, text, env, now)
 
 
-def _rehearsed(repo: Repo, where: Target, mode: str) -> Tip:
+def _rehearsed(repo: Repo, where: Target) -> Tip:
     """The target's tip, after a try of what the end needs: an identity, a signature, the right to push to a remote that answers."""
     here.identity(repo)
     if git(repo, "rev-parse", "-q", "--verify", "refs/heads/nightcrew", ok=(0, 1)):
@@ -92,7 +95,7 @@ def _rehearsed(repo: Repo, where: Target, mode: str) -> Tip:
         raise UserError("a branch `nightcrew` leaves no room for ours, nightcrew/<run>/…", hint)
     landing.try_signing(repo)
     at = here.tip(repo, where)
-    if mode == "push" and where.remote and not at.note:
+    if where.mode == "push" and where.remote and not at.note:
         landing.try_pushing(repo, where, at.commit)
     return at
 
@@ -264,15 +267,31 @@ def view(run: RunId, env: Mapping[str, str]) -> RunState:
 
 
 def diff(run: RunId, env: Mapping[str, str]) -> str:
-    """The work of a run as a patch: the commit that lands, or what its candidate holds so far."""
+    """The work of a run as a patch: the commit that lands, else what stands in its workspaces, was rescued, or its candidate holds."""
     state = view(run, env)
-    repo = here.open_repo(wiring.open_journal(env).place(state.started.repo), env)
-    winner = state.winning or next(iter(state.candidates.values()), None)
+    pool = wiring.pool_of(wiring.open_journal(env).place(state.started.repo), env)
+    start = f"{state.commit}^" if state.commit else state.winning.start if state.winning else state.base
+    patches = (git(place, "diff", "--no-ext-diff", start, work) for place, work in _works(pool, state, env) if work)
+    if patch := next(filter(None, patches), ""):
+        return patch
+    raise UserError(f"run {run} has changed nothing so far", "nightcrew show tells where it stands")
+
+
+def _works(pool: Pool, state: RunState, env: Mapping[str, str]) -> Iterator[tuple[Place, str]]:
+    """Where work of a run is, newest first, and its commit or tree."""
+    run, winner = state.started.run, state.winning or next(iter(state.candidates.values()), None)
     if state.commit:
-        return git(repo, "diff", "--no-ext-diff", f"{state.commit}^", state.commit)
-    if winner is None or not winner.changed:
-        raise UserError(f"run {run} has changed nothing so far", "nightcrew show tells where it stands")
-    return git(repo, "diff", "--no-ext-diff", winner.start, winner.change.head)
+        yield pool.repo, state.commit
+    elif not driven(run, env):  # else somebody writes there
+        for ws in sorted(workspace.leased(pool, run), key=lambda ws: winner is None or ws.slot != winner.slot):
+            with suppress(WorkspaceLost):
+                slots.verify(ws)
+                yield ws, snapshot.files_tree(ws, snapshot.survey(ws))[0]
+    if state.done:
+        pattern = f"refs/nightcrew/rescue/{run}/[0-9]*"
+        yield pool.repo, git(pool.repo, "for-each-ref", "--sort=-version:refname", "--count=1", "--format=%(refname)", pattern)
+    if winner and winner.changed:
+        yield pool.repo, winner.change.head
 
 
 class Cleaned(NamedTuple):
