@@ -71,3 +71,24 @@ def test_without_a_terminal_trust_is_a_mistake_with_the_command(solo: Crew) -> N
     done = solo.call("run", "write the note")
     assert (done.code, "nightcrew trust" in done.err) == (2, True)
     assert not (solo.repo / "ran").exists()
+
+
+@pytest.mark.parametrize(("to", "verb_exits"), [(">&-", 0), (">/dev/full", 1), ("2>&- >&-", 0)])
+def test_a_run_does_not_end_of_its_output(solo: Crew, to: str, verb_exits: int) -> None:
+    """With nowhere to print to, or a full disk there, a run goes on unheard; a verb that only prints says so."""
+
+    def muted(*words: str) -> int:
+        line = ["sh", "-c", f'exec "$@" {to}', "sh", sys.executable, "-m", "nightcrew", *words]
+        return subprocess.run(line, cwd=solo.repo, env=solo.env, check=False, timeout=120).returncode
+
+    assert (muted("run", "write the note"), muted("list")) == (0, verb_exits)
+    assert solo.state().landing is not None
+
+
+def test_a_reader_who_leaves_ends_no_run(solo: Crew) -> None:
+    """`nightcrew run … | head -1`: the run goes on to its end."""
+    process = solo.start("run", "write the note")
+    assert process.stdout is not None
+    process.stdout.readline()
+    process.stdout.close()
+    assert process.wait(120) == 0

@@ -12,7 +12,7 @@ from nightcrew.app.ground import Untrusted
 from nightcrew.app.seen import RunId, seen
 from nightcrew.app.text import ending_told
 from nightcrew.app.views import conclusion
-from nightcrew.cli.output import environment, folder, json_option, run_argument, say
+from nightcrew.cli.output import aside, environment, folder, json_option, run_argument, say
 from nightcrew.cli.screen import screen
 from nightcrew.cli.verbs import TABLE
 from nightcrew.errors import UserError
@@ -159,7 +159,8 @@ def _drive(run: RunId, *, json_: bool, wait: bool, take_over: bool = False) -> i
     with screen(environment(), silent=json_) as show:
         left = control.drive(run, environment(), on_entry=show, wait=wait, take_over=take_over)
     end = conclusion(left.state)
-    say(end, ending_told(end), json_=json_)
+    with aside():
+        say(end, ending_told(end), json_=json_)
     if not left.signal or left.state.done:
         return end.exit_code
     return end.exit_code if left.signal == signal.SIGINT and end.word == "interrupted" else 128 + left.signal

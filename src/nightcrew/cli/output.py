@@ -1,7 +1,9 @@
 """What several verbs ask and print in the same way."""
 
 import os
-from collections.abc import Iterable
+import sys
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +26,20 @@ def folder() -> Path:
         return Path.cwd()
     except FileNotFoundError:
         raise UserError("the folder you are in is gone", "cd to one that is there") from None
+
+
+def unheard() -> None:
+    """Drop what is printed from now on, and what was not written yet."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+@contextmanager
+def aside() -> Iterator[None]:
+    """What is printed here is beside the point: when nobody reads it any more, or its disk is full, the work goes on unheard."""
+    try:
+        yield
+    except OSError:
+        unheard()
 
 
 def say(value: Any, text: Iterable[str], *, json_: bool) -> None:

@@ -11,6 +11,7 @@ from typing import Any
 import click
 
 from nightcrew.app.live import Entry, RunState, Step, changes, panel
+from nightcrew.cli.output import aside
 
 Show = Callable[[RunState, Entry], None]
 """Told of every new fact with the state it made."""
@@ -31,8 +32,9 @@ def screen(env: Mapping[str, str], *, silent: bool = False) -> Iterator[Show]:
 
 def _lines(before: list[RunState], say: Callable[[str], Any], state: RunState, entry: Entry) -> None:
     clock = time.strftime("%H:%M:%S", time.localtime(entry.at))
-    for text in changes(Step(entry, before[0] if before else state, state)):
-        say(f"{clock} {text}")
+    with aside():
+        for text in changes(Step(entry, before[0] if before else state, state)):
+            say(f"{clock} {text}")
     before[:] = [state]
 
 

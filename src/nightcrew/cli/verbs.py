@@ -1,5 +1,6 @@
 """The table of verbs and the boundary of errors. `--help` and completion read the table and load no verb (decision 0014)."""
 
+import errno
 import os
 import sys
 from collections.abc import Sequence
@@ -10,10 +11,13 @@ import click
 from click.shell_completion import CompletionItem
 
 from nightcrew import __version__
+from nightcrew.cli.output import unheard
 from nightcrew.errors import UserError
 
 INTERRUPTED = 130
 MISTAKE = 2
+DEAF = (errno.EPIPE, errno.ENOSPC, errno.EIO)
+"""How writing fails when whoever read our output left, its disk is full, its terminal is gone."""
 
 TABLE = {  # verb: the module of this room where it lives, and its one line of help
     "run": ("driving", "hand off a task and see it through"),
@@ -95,11 +99,10 @@ def run(argv: Sequence[str]) -> int:
         return _said(f"{' '.join(error.format_message().split())} (nightcrew{verb} --help)", MISTAKE)
     except (click.Abort, KeyboardInterrupt):
         return INTERRUPTED
-    except BrokenPipeError:
-        # Whoever read our output left. What is still buffered must not fail once more when Python closes the stream.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 1
     except Exception as error:  # noqa: BLE001 - the one boundary of this face
+        if isinstance(error, OSError) and error.errno in DEAF and error.filename is None:
+            unheard()  # what is still buffered must not fail once more when Python closes the stream
+            return 1 if isinstance(error, BrokenPipeError) else _said(f"cannot print: {error.strerror}", 1)
         from nightcrew.app.faults import fault  # noqa: PLC0415 - only a failure pays for it
 
         return _said(*fault(error, os.environ))
