@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from nightcrew.core.events import ParkAsked
+from support import repos
 from support.crew import Crew, alive, until
 
 SIGNER = """#!/bin/sh
@@ -49,4 +50,32 @@ def test_a_program_that_hangs_holds_nobody_up(crew: Crew, told: signal.Signals) 
     mood.write_text("well")
     assert crew.call("resume", crew.run).code == 0
     assert "SIGNED-BY-TEST" in crew.git("cat-file", "commit", "main")
+    assert crew.seats() == ["alpha@implement", "alpha@commit"]
+
+
+def test_a_signature_that_breaks_in_the_night(crew: Crew) -> None:
+    """Rulings 29: a key that is locked meanwhile is a question that holds; answered, the same commit is made and nobody is paid again."""
+    mood = signs(crew, "ill")
+
+    done = crew.call("run", "write the note")
+
+    assert done.code == 1, done
+    assert "sign" in done.out
+    assert "nightcrew answer" in done.out
+    assert crew.state().trouble is None
+    mood.write_text("well")
+    assert crew.call("answer", crew.run, "retry").code == 0
+    assert "SIGNED-BY-TEST" in crew.git("cat-file", "commit", "main")
+    assert crew.seats() == ["alpha@implement", "alpha@commit"]
+
+
+def test_a_hook_that_hangs(crew: Crew) -> None:
+    """A hook that hits the time limit says so, and no fixer is asked to mend that."""
+    crew.solo(verify={"gate": ["grep -q four note.txt"], "timeout": "1s"}, recovery={"dev_fix": False, "ceiling": 1})
+    repos.add_hook(crew.repo, "pre-commit", "sleep 600")
+
+    done = crew.call("run", "write the note")
+
+    assert done.code == 1, done
+    assert "the pre-commit hook did not end in time" in done.out
     assert crew.seats() == ["alpha@implement", "alpha@commit"]

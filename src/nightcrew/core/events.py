@@ -209,11 +209,12 @@ class CommitMade(Answer, frozen=True, tag=True):
 
 
 class CommitRefused(Answer, frozen=True, tag=True):
-    """A hook of the repository, or its signing, refused the commit."""
+    """A hook of the repository, or its signing (`hook` = "signing"), refused the commit, or did not end in time."""
 
     output: Blob
     code: int
     hook: str = ""
+    timed_out: bool = False
 
 
 class Landed(Answer, frozen=True, tag=True):

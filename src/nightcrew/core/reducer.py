@@ -12,7 +12,7 @@ from msgspec import structs
 
 from nightcrew.core import basing, chain, effects as fx, events as ev, limits, recovery, rooms
 from nightcrew.core.ids import EffectId, SeatKey
-from nightcrew.core.phases import landing, planning
+from nightcrew.core.phases import committing, landing, planning
 from nightcrew.core.phases.catalog import PHASES
 from nightcrew.core.state import Marker, Opened, RunState, asking, busy, enter, key_for, keyed, lane, red_of, without
 from nightcrew.core.trouble import fails, missing
@@ -239,6 +239,8 @@ def _replied(state: RunState, event: ev.Answered) -> RunState:
     if event.question == landing.CONTESTED:
         why = "" if yes else "a reviewer rejects it and landing was declined"
         return structs.replace(state, contested=False, trying=structs.replace(state.trying, as_branch=why))
+    if event.question in {committing.SIGNING, landing.PUSHING} and word in {"stop", "no"}:
+        return recovery.ending(state, "stopped by the operator")
     if event.question == planning.RED_BASE and not yes:
         return recovery.ending(state, "the base is red and the start was declined")
     if event.question in {recovery.STUCK, recovery.LOGIN}:

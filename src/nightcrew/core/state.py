@@ -116,10 +116,11 @@ class Validating(Struct, frozen=True, omit_defaults=True, kw_only=True):
 
 
 class LandingTry(Struct, frozen=True, omit_defaults=True, kw_only=True):
-    """Progress of Landing: `land`, `fix`, `collect`; `moved` counts tips that moved under us."""
+    """Progress of Landing: `land`, `fix`, `collect`; `moved` counts tips that moved under us, `unreached` tries that found no way to the remote."""
 
     step: str = "land"
     moved: int = 0
+    unreached: int = 0
     rounds: int = 0
     granted: int = 0
     wait_until: float = 0.0

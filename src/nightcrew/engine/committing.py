@@ -10,16 +10,17 @@ from nightcrew.core.state import line
 from nightcrew.core.work import Landing
 from nightcrew.engine import commands, jobs, steps
 from nightcrew.engine.tools import Ctx, off
+from nightcrew.errors import UserError
 from nightcrew.git import hooks, landing
 from nightcrew.git.collect import put_branch
 from nightcrew.git.hooks import Hook
-from nightcrew.git.sealed import git
+from nightcrew.git.sealed import GitError, git
 from nightcrew.git.slots import Workspace, verify
 from nightcrew.proc.job import Exit
 
 
 class Refused(Exception):  # noqa: N818 — what a hook said
-    """A hook ended badly: its name, its exit code, what it printed (a blob)."""
+    """A hook, or the signing, ended badly: its name, its exit code, what it printed (a blob), which limit stopped it."""
 
 
 async def run(effect: MakeCommit, ctx: Ctx) -> ev.EffectAnswer:
@@ -27,8 +28,8 @@ async def run(effect: MakeCommit, ctx: Ctx) -> ev.EffectAnswer:
     try:
         return await _commit(effect, ctx)
     except Refused as no:
-        hook, code, said = no.args
-        return ev.CommitRefused(key=effect.key, output=said, code=code, hook=hook)
+        hook, code, said, by = no.args
+        return ev.CommitRefused(key=effect.key, output=said, code=code, hook=hook, timed_out=by == "total")
 
 
 async def _commit(effect: MakeCommit, ctx: Ctx) -> ev.CommitMade:
@@ -44,10 +45,22 @@ async def _commit(effect: MakeCommit, ctx: Ctx) -> ev.CommitMade:
     for name in ("prepare-commit-msg", "commit-msg"):
         if name in active:
             message = await _message(effect, ctx, ws, active[name], message)
-    made = await off(landing.squash, repo, ws, ctx.run, effect.tip, tree, message, ctx.at)
+    made = await off(_squashed, effect, ctx, ws, tree, message)
     if tree != effect.tree:
         await off(lambda: put_branch(ws, verify(ws), made))
     return ev.CommitMade(key=effect.key, commit=Commit(made), tree=Tree(tree))
+
+
+def _squashed(effect: MakeCommit, ctx: Ctx, ws: Workspace, tree: str, message: str) -> str:
+    try:
+        return landing.squash(ctx.tools.repo, ws, ctx.run, effect.tip, tree, message, ctx.at)
+    except GitError as error:
+        try:
+            landing.try_signing(ctx.tools.repo)
+        except UserError as unsigned:  # that is why, and nothing in the work mends it
+            said = ctx.tools.blobs.put(str(unsigned).encode())
+            raise Refused("signing", error.code, said, "") from error
+        raise
 
 
 def _active(ctx: Ctx) -> dict[str, Hook]:
@@ -76,7 +89,7 @@ async def _hook(effect: MakeCommit | Land, ctx: Ctx, ws: Workspace, hook: Hook, 
     code, by = (end.code, end.stopped_by) if isinstance(end, Exit) else (1, "")
     if code or by:
         said = jobs.output(folder / "stdout") + jobs.output(folder / "stderr") or b"(the hook printed nothing)"
-        raise Refused(hook.name, 124 if by == "total" else code or 1, ctx.tools.blobs.put(said))
+        raise Refused(hook.name, 124 if by == "total" else code or 1, ctx.tools.blobs.put(said), by)
 
 
 def _program(ctx: Ctx, hook: Hook, folder: Path) -> Path:
@@ -101,8 +114,8 @@ async def land(effect: Land, ctx: Ctx) -> ev.EffectAnswer:
         try:
             await _hook(effect, ctx, ws, pre_push, where.remote or "", url, told=told)
         except Refused as no:
-            hook, code, said = no.args
-            detail = f"the {hook} hook refused (exit {code})"
+            hook, code, said, by = no.args
+            detail = f"the {hook} hook " + ("did not end in time" if by == "total" else f"refused (exit {code})")
             return ev.LandingRefused(key=effect.key, why="hook", detail=detail, output=said)
     return await off(_land, effect, ctx)
 
@@ -118,7 +131,7 @@ def _land(effect: Land, ctx: Ctx) -> ev.EffectAnswer:
             if effect.mode == "push":
                 done = landing.push(repo, target, effect.tip, effect.commit)
             else:
-                done = landing.land_local(repo, target.branch, effect.tip, effect.commit)
+                done = landing.land_local(repo, target, effect.tip, effect.commit)
     if done.state == "landed":
         return ev.Landed(key=effect.key, landing=Landing(effect.mode, where, effect.commit, replaced))
     return ev.LandingRefused(key=effect.key, why=done.state, detail=line(done.why))

@@ -449,12 +449,53 @@ def test_a_refused_landing_is_fixed_and_tested_again() -> None:
 
 
 def test_landing_rounds_end() -> None:
-    """With the rounds spent a refusal is a terminal failure; one that no edit could mend is so at once."""
-    for why, rounds in (("rejected", 1), ("unreachable", 0)):
-        sim = Sim(story(land="push", pipeline=Pipeline(plan=False, land_rounds=1)))
-        sim.says(Land, refused(why))
-        sim.run(until=failed)
-        assert fixes(sim, "land") == rounds
+    """With the rounds spent a refusal is a terminal failure."""
+    sim = Sim(story(land="push", pipeline=Pipeline(plan=False, land_rounds=1)))
+    sim.says(Land, refused("rejected"))
+    sim.run(until=failed)
+    assert fixes(sim, "land") == 1
+
+
+def test_a_remote_out_of_reach_is_waited_for_then_asked_about() -> None:
+    """Rulings 29: no agent can mend the way to a remote: longer and longer waits, then a question that holds; nothing is paid for it."""
+    sim = Sim(story(land="push", pipeline=Pipeline(plan=False)))
+    sim.says(Land, refused("unreachable"), times=8)
+    sim.run(until=lambda s: "pushing" in s.state.questions)
+    assert [e.span_s for e in sim.started(Timer)] == [30.0, 60.0, 120.0, 240.0, 480.0, 900.0]
+    paid = len(sim.started(StartTurn))
+    assert reducer.blocked(sim.run().state) is not None
+    sim.put(Answered(question="pushing", text="retry"))
+    assert sim.run().state.phase is P.Complete
+    assert [e.span_s for e in sim.started(Timer)][6:] == [0.0, 30.0]
+    assert (len(sim.started(StartTurn)), sim.state.trouble) == (paid, None)
+
+
+def unsigned(effect: MakeCommit) -> CommitRefused:
+    """A commit that could not be signed."""
+    return CommitRefused(key=effect.key, output=small("no secret key"), code=128, hook="signing")
+
+
+def test_a_signature_that_breaks_is_asked_about() -> None:
+    """Rulings 29: a signature that cannot work any more is a question that holds, not a failure of the work; nothing is paid for it."""
+    for word, phase, tries in (("retry", P.Complete, 2), ("stop", P.Interrupted, 1)):
+        sim = Sim(story())
+        sim.says(MakeCommit, unsigned, times=1)
+        blocked = reducer.blocked(sim.run().state)
+        assert blocked is not None
+        assert "no secret key" in blocked.text
+        sim.put(Answered(question="signing", text=word))
+        assert sim.run().state.phase is phase
+        assert (fixes(sim), len(sim.started(MakeCommit)), sim.state.trouble) == (0, tries, None)
+
+
+def test_a_hook_that_does_not_end_is_no_work_for_a_fixer() -> None:
+    """A hook that hits the time limit says so; no edit mends that."""
+    sim = Sim(story())
+    sim.says(MakeCommit, lambda e: CommitRefused(key=e.key, output=small(""), code=124, hook="pre-commit", timed_out=True))
+    sim.run(until=failed)
+    assert sim.state.trouble is not None
+    assert sim.state.trouble.failure.reason == "the pre-commit hook did not end in time"
+    assert fixes(sim) == 0
 
 
 def test_a_lost_workspace_is_made_anew() -> None:

@@ -31,7 +31,6 @@ from nightcrew.core.events import (
     EffectStarted,
     Entry,
     HandlerCrashed,
-    LandingRefused,
     RecoveryAttempted,
     RecoveryEscalated,
     RecoverySucceeded,
@@ -357,7 +356,7 @@ def test_level_two_keeps_the_review_round() -> None:
 def test_level_two_of_the_landing_tests_again() -> None:
     """R15: the landing restarts from fetching the tip; the winner is kept."""
     sim = Sim(story(pipeline=Pipeline(plan=False)))
-    sim.says(Land, lambda effect: LandingRefused(key=effect.key, why="unreachable", detail="no route"))
+    sim.says(Land, lambda effect: StepFailed(key=effect.key, reason="no route"))
     sim.fails("alpha", good(), node="dev-fix")
     sim.run(until=until(4))
     winner = sim.state.winner

@@ -423,7 +423,7 @@ def test_second_chances_stay_within_bounds(script: list[Class | str]) -> None:
 def test_a_landing_set_back_begins_with_the_tip() -> None:
     """S082: level 2 of a landing: one reset, then the target's tip is looked at again, then the gate."""
     sim = Sim(story(pipeline=SOLO))
-    sim.says(Land, lambda effect: LandingRefused(key=effect.key, why="unreachable", detail="no route"), times=4)
+    sim.says(Land, lambda effect: StepFailed(key=effect.key, reason="no route"), times=4)
     sim.fails("alpha", good(), node="dev-fix")
     sim.run()
     effects = after(sim, 4)

@@ -7,12 +7,13 @@ from msgspec import structs
 from nightcrew.core import brief as b, chain, effects, events, fixer, reading, rooms
 from nightcrew.core.ids import SeatKey, Tree
 from nightcrew.core.roster import AgentRole, Answers
-from nightcrew.core.state import Basing, Phase, RunState, Validating, enter, keyed
+from nightcrew.core.state import Basing, Phase, RunState, Validating, asking, enter, keyed, line
 from nightcrew.core.trouble import fails, leave
 from nightcrew.core.work import Brief, CommandResult, CommitText, PipelinePhase
 
 NODE = "commit"
 SEAT = SeatKey("commit")
+SIGNING = "signing"
 SUBJECT = 72
 SHAPE = '{"subject": "at most 72 characters, imperative", "body": "why, wrapped; may be empty"}'
 
@@ -42,7 +43,10 @@ def _answered(state: RunState, effect: effects.Effect, event: events.EffectAnswe
     if isinstance(event, events.CommitMade):
         return _made(state, event)
     if isinstance(event, events.CommitRefused):
-        return _refused(state, CommandResult(f"{event.hook or 'commit'} hook", event.code, event.output))
+        if event.hook == SIGNING:
+            return _unsigned(state, event)
+        red = CommandResult(f"{event.hook or 'commit'} hook", event.code, event.output, timed_out=event.timed_out)
+        return _refused(state, red)
     state, verdict = chain.answered(state, _wish(state), effect, event)
     if verdict is None:
         return state
@@ -111,8 +115,15 @@ def _refused(state: RunState, red: CommandResult) -> RunState:
         basing = structs.replace(at.basing, step="done")
         fixing = structs.replace(at, basing=basing, step="fix", red=(red,), rounds=at.rounds + 1)
         return enter(state, PipelinePhase.FinalValidation, validating=fixing, gated=Tree(""))
-    reason = f"the {red.command} refuses the commit: exit status {red.code}"
+    how = "did not end in time" if red.timed_out else f"refuses the commit: exit status {red.code}"
+    reason = f"the {red.command} {how}"
     return fails(state, "hook", reason, NODE, detail=red.output, sign=f"{reason} {red.output.tail[-400:]}")
+
+
+def _unsigned(state: RunState, event: events.CommitRefused) -> RunState:
+    """No agent can mend how the operator signs: a person is asked, and nothing is paid until then (decision 0023)."""
+    text = f"The commit is not made: {line(event.output.tail)}. Try again?"
+    return asking(state, SIGNING, text, holds=True, how="retry | stop")
 
 
 PHASE = Phase(_afresh, arrived=_arrived, wants=_wants, answered=_answered, winner=True)

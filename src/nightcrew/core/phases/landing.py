@@ -10,8 +10,10 @@ from nightcrew.core.work import Blob, Failure, PipelinePhase
 
 NODE = "land"
 CONTESTED = "contested"
+PUSHING = "pushing"
 FIRST_WAIT_S = 30.0
 LONGEST_WAIT_S = 900.0
+UNREACHED = 6  # times in a row that the remote may be out of reach, half an hour in all, before a person is asked
 
 
 def _wants(state: RunState) -> tuple[effects.Effect, ...]:
@@ -19,7 +21,7 @@ def _wants(state: RunState) -> tuple[effects.Effect, ...]:
     if not state.commit and at.step == "land":
         return ()
     if at.step == "wait":
-        return (timer(state, NODE, winner.seat, at.wait_until, "the target keeps moving"),)
+        return (timer(state, NODE, winner.seat, at.wait_until, at.refusal),)
     missing_room = rooms.author(state, winner.label)
     if missing_room:
         return missing_room
@@ -104,15 +106,23 @@ def _refused(state: RunState, event: events.LandingRefused) -> RunState:
         case "moved":
             state = _at(state, moved=at.moved + 1)
             over = state.trying.moved - limit
-            if over <= 0:
-                return _back_to_gate(state)
-            wait = min(LONGEST_WAIT_S, FIRST_WAIT_S * 2 ** min(over - 1, 10))
-            return _at(state, step="wait", wait_until=state.at + wait)
+            return _back_to_gate(state) if over <= 0 else _waits(state, over, "the target keeps moving")
+        case "unreachable":
+            state = _waits(_at(state, unreached=at.unreached + 1), at.unreached + 1, event.detail)
+            if at.unreached < UNREACHED:
+                return state
+            text = f"{state.started.target} cannot be pushed to: {event.detail}. Try again?"
+            return asking(_at(state, unreached=0, wait_until=state.at), PUSHING, text, holds=True, how="retry | stop")
         case "dirty":
             return _at(state, as_branch=event.detail)
         case "hook" | "rejected" if at.rounds < limit + at.granted and fixer.can_fix(state):
             return _at(state, step="fix", rounds=at.rounds + 1, refusal=event.detail, output=event.output)
     return _fails(state, event.why, event.detail, event.output)
+
+
+def _waits(state: RunState, times: int, why: str) -> RunState:
+    wait = min(LONGEST_WAIT_S, FIRST_WAIT_S * 2 ** min(times - 1, 10))
+    return _at(state, step="wait", wait_until=state.at + wait, refusal=why)
 
 
 def _fails(state: RunState, why: str, detail: str, output: Blob | None) -> RunState:
