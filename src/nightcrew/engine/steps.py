@@ -17,7 +17,7 @@ from nightcrew.git.workspace import Pool
 def target_of(ctx: Ctx) -> Target:
     """The branch the run lands on."""
     told = ctx.state().started
-    return Target(told.target, told.remote or None)
+    return Target(told.target, told.remote or None, ctx.state().settings.land.mode)
 
 
 def prepare(effect: fx.PrepareWorkspace, ctx: Ctx) -> ev.WorkspaceReady:

@@ -65,7 +65,7 @@ def try_pushing(repo: Repo, target: Target, tip_commit: str) -> None:
     """Ask the remote whether a push would be let in, without one. Raises UserError when not (decision 0017)."""
     where = f"{tip_commit}:refs/heads/{target.branch}"
     try:
-        git(repo, "push", "--dry-run", "--no-verify", "--porcelain", str(target.remote), where, profile=OPERATOR)
+        git(repo.top, "push", "--dry-run", "--no-verify", "--porcelain", str(target.remote), where, profile=OPERATOR)
     except GitError as error:
         hint = "mend the access, or leave a branch: --mode branch"
         raise UserError(f"pushing to {target.remote} cannot work: {error.words}", hint) from error
@@ -102,27 +102,35 @@ def land_branch(repo: Repo, run_id: str, branch: str, commit: str) -> Try:
         before = now
 
 
-def land_local(repo: Repo, target: str, tip_commit: str, commit: str) -> Try:
-    """Move the local branch `target` from `tip_commit` to `commit`; a checkout of it moves along if it is clean, else nothing moves."""
-    now, checkout = _standing(repo, target)
+def land_local(repo: Repo, target: Target, tip_commit: str, commit: str) -> Try:
+    """Move the local branch of `target` forward to `commit`, which was tested on `tip_commit`; a checkout of it moves along if it is clean."""
+    branch, (now, checkout) = target.branch, _standing(repo, target.branch)
     if now and is_ancestor(repo, commit, now):
         return Try("landed", now)
-    if now != tip_commit or not is_ancestor(repo, tip_commit, commit):
-        return Try("moved", now, f"{target} is not where the work was tested")
+    if not is_ancestor(repo, tip_commit, commit) or not (now == tip_commit or _brought(repo, target, now, tip_commit)):
+        return Try("moved", now, f"{branch} is not where the work was tested")
     try:
         if not checkout:
-            git(repo, "update-ref", "-m", "nightcrew: fast-forward", f"refs/heads/{target}", commit, tip_commit)
+            git(repo, "update-ref", "-m", "nightcrew: fast-forward", target.ref, commit, now or NOTHING)
             return Try("landed", commit)
         # As the person's own git would.
         place = Checkout(checkout, repo.env)
         clean = checkout.is_dir() and not git(place, "status", "--porcelain", "--untracked-files=no", profile=OPERATOR)
         if not clean:
-            return Try("dirty", now, f"{target} is checked out at {checkout} with changes that are not committed")
+            return Try("dirty", now, f"{branch} is checked out at {checkout} with changes that are not committed")
+        # A merge writes the files before it takes the branch's lock: one that is held is found out, and waited for, first.
+        git(place, "update-ref", "--stdin", stdin=f"start\nverify HEAD {now}\nprepare\nabort\n".encode())
         git(place, "merge", "-q", "--ff-only", "--no-autostash", commit, profile=OPERATOR)
     except GitError as error:
-        now, _ = _standing(repo, target)
-        return Try("moved" if now != tip_commit else "dirty", now, f"{target}: {error.words}")
+        before, (now, _) = now, _standing(repo, branch)
+        return Try("moved" if now != before else "dirty", now, f"{branch}: {error.words}")
     return Try("landed", commit)
+
+
+def _brought(repo: Repo, target: Target, now: str, tip_commit: str) -> bool:
+    # Whether the tip is the remote's, and the local branch (if there is one) merely lags behind it.
+    theirs = target.remote and git(repo, "for-each-ref", f"--points-at={tip_commit}", *target.theirs)
+    return bool(theirs) and (not now or is_ancestor(repo, now, tip_commit))
 
 
 def _standing(repo: Repo, branch: str) -> tuple[str, Path | None]:
@@ -144,7 +152,7 @@ def push(repo: Repo, target: Target, tip_commit: str, commit: str) -> Try:
     words = ("--no-verify", "--no-follow-tags", "--no-signed", "--recurse-submodules=no")
     lease = f"--force-with-lease={target.ref}:{tip_commit}"
     try:
-        git(repo, "push", *words, lease, target.remote or "", f"{commit}:{target.ref}", profile=OPERATOR)
+        git(repo.top, "push", *words, lease, target.remote or "", f"{commit}:{target.ref}", profile=OPERATOR)
     except GitError as error:
         why = error.words
     else:

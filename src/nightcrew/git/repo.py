@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from nightcrew.errors import UserError
-from nightcrew.git.sealed import ALWAYS, AS_IS, FETCH, OPERATOR, Checkout, Env, GitError, Where, git, run
+from nightcrew.git.sealed import ALWAYS, AS_IS, FETCH, OPERATOR, Checkout, Env, GitError, Place, Where, git, run
 
 OLDEST = (2, 38)
 NOTHING = "0" * 40
@@ -27,16 +27,22 @@ class Repo(NamedTuple):
         """The repository by its own folder, so that no checkout is in the way."""
         return (f"--git-dir={self.git_dir}",), self.git_dir, self.env
 
+    @property
+    def top(self) -> Place:
+        """Where the person's own git works: the url of a remote may be relative to it."""
+        return Checkout(self.work_tree, self.env) if self.work_tree and self.work_tree.is_dir() else self
+
     def setting(self, key: str) -> str:
         """The value that counts for `key` (lower case), or the empty word."""
         return self.settings.get(key, ("",))[-1]
 
 
 class Target(NamedTuple):
-    """The branch a run lands on; without a remote only the local one exists."""
+    """The branch a run lands on, and how; without a remote only the local one exists."""
 
     branch: str
     remote: str | None
+    mode: str = ""
 
     @property
     def ref(self) -> str:
@@ -47,6 +53,11 @@ class Target(NamedTuple):
     def fetched(self) -> str:
         """Our ref for where the remote has the branch."""
         return f"refs/nightcrew/fetched/{self.remote}/{self.branch}"
+
+    @property
+    def theirs(self) -> tuple[str, ...]:
+        """Every ref that says where the remote has the branch, the freshest after a fetch first."""
+        return (self.fetched, f"refs/remotes/{self.remote}/{self.branch}") if self.remote else ()
 
 
 class Tip(NamedTuple):
@@ -134,10 +145,9 @@ def as_operator(repo: Repo, *args: str, stdin: bytes = b"", env: Env = AS_IS) ->
         raise UserError("git does not know who you are", hint) from error
 
 
-def target(repo: Repo, configured: str = "", remote: str = "") -> Target:
+def target(repo: Repo, configured: str = "", remote: str = "", mode: str = "") -> Target:
     """The branch to land on (rulings 22); `remote` is configured, "" or "none" (local only). Raises UserError with what there is."""
-    place = Checkout(repo.work_tree, repo.env) if repo.work_tree else repo
-    said = git(place, "for-each-ref", "--format=%(refname)%00%(HEAD)%00%(symref)", "refs/heads", "refs/remotes")
+    said = git(repo.top, "for-each-ref", "--format=%(refname)%00%(HEAD)%00%(symref)", "refs/heads", "refs/remotes")
     refs = {name: (head, symref) for name, head, symref in (line.split("\0") for line in said.splitlines())}
     heads = [name.removeprefix("refs/heads/") for name in refs if name.startswith("refs/heads/")]
     listed = ", ".join(heads[:8]) or "none"
@@ -147,7 +157,7 @@ def target(repo: Repo, configured: str = "", remote: str = "") -> Target:
         known = f"refs/heads/{configured}" in refs or tracked + configured in refs
         if not known and not (chosen and _asked(repo, chosen, f"refs/heads/{configured}")):
             raise UserError(f"no branch {configured} here", f"there is: {listed}")
-        return Target(configured, chosen)
+        return Target(configured, chosen, mode)
     branch = refs.get(tracked + "HEAD", ("", ""))[1].removeprefix(tracked)
     if chosen and not branch:
         found = re.match(r"ref: refs/heads/(\S+)\tHEAD", _asked(repo, "--symref", chosen, "HEAD"))
@@ -155,8 +165,9 @@ def target(repo: Repo, configured: str = "", remote: str = "") -> Target:
     current = next((name for name in heads if refs[f"refs/heads/{name}"][0] == "*"), "")
     branch = branch or current or (heads[0] if len(heads) == 1 else "")
     if not branch:
-        raise UserError("which branch shall the work land on?", f"set [land] target to one of: {listed}")
-    return Target(branch, chosen)
+        hint = f"set [land] target to one of: {listed}" if heads else "make one: git switch -c main"
+        raise UserError("which branch shall the work land on?", hint)
+    return Target(branch, chosen, mode)
 
 
 def _remote(repo: Repo, branch: str, configured: str) -> str | None:
@@ -174,32 +185,41 @@ def _remote(repo: Repo, branch: str, configured: str) -> str | None:
 def _asked(repo: Repo, *words: str) -> str:
     # What the remote itself says of a ref that no fetch has brought; nothing when it cannot be asked.
     try:
-        return git(repo, "ls-remote", *words, profile=OPERATOR)
+        return git(repo.top, "ls-remote", *words, profile=OPERATOR)
     except GitError:
         return ""
 
 
 def tip(repo: Repo, where: Target, *others: str) -> Tip:
     """The remote's tip, after a fetch that touches no ref of the person's; else the local one. Raises UserError when there is none."""
-    known, note = [where.ref], ""
+    note = ""
     if where.remote:
         try:
             fetch(repo, where)
-            known = [where.fetched]
         except GitError as error:
-            known += [f"refs/remotes/{where.remote}/{where.branch}", where.fetched]
             note = f"{where.remote} was not reached ({error.words}): went on from what is here"
-    for name in known:
+    for name in (*where.theirs, where.ref):  # not reached: what was fetched before, so that work never falls behind
         said = run(repo, "rev-parse", f"{name}^{{commit}}", *others, ok=(0, 128))
         if said.code == 0:
             commit, *more = said.out.decode().split()
-            return Tip(commit, note, tuple(more))
+            found = Tip(commit, note, tuple(more))
+            return _with_local(repo, where, found) if where.mode == "local" and name != where.ref else found
     raise UserError(f"no branch {where.branch} here, and no remote to fetch it from")
+
+
+def _with_local(repo: Repo, where: Target, theirs: Tip) -> Tip:
+    # What moves is the local branch: its tip, unless the remote has all of that and more.
+    local = git(repo, "rev-parse", "-q", "--verify", where.ref, ok=(0, 1))
+    joint = git(repo, "merge-base", local, theirs.commit, ok=(0, 1)) if local else local
+    if joint == local:
+        return theirs
+    apart = f"{where.branch} and {where.remote}/{where.branch} went apart: the work stands on the local one"
+    return theirs._replace(commit=local, note=theirs.note if joint == theirs.commit else apart)
 
 
 def fetch(repo: Repo, where: Target) -> None:
     """Bring the remote's branch into a ref of ours, with the operator's credentials and nothing else of theirs."""
-    git(repo, *FETCH, where.remote or "", f"+{where.ref}:{where.fetched}", profile=OPERATOR)
+    git(repo.top, *FETCH, where.remote or "", f"+{where.ref}:{where.fetched}", profile=OPERATOR)
 
 
 def ref(run_id: str, name: str) -> str:

@@ -47,7 +47,7 @@ class GitError(Exception):
     def __init__(self, args: tuple[str, ...], ended: Ended) -> None:
         """Keep what the call said; its words are all of the remote's, else the first complaint it made."""
         self.code, self.timed_out, self.err = ended.code, ended.timed_out, os.fsdecode(ended.err)
-        lines = [line.strip() for line in self.err.splitlines() if line.strip()]
+        lines = [line.strip() for line in self.err.replace(":\n\t", ": ").splitlines() if line.strip()]
         remote = " ".join(line.removeprefix("remote: ") for line in lines if line.startswith("remote: "))
         own = [line[len("fatal: ") :] for line in lines if line.startswith(("fatal: ", "error: "))]
         said = remote[:300] or next(iter(own or lines), f"exit status {ended.code}")

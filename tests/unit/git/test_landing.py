@@ -169,7 +169,7 @@ def test_a_target_nobody_stands_on_moves(source: Path, repo: Repo, ws: Workspace
     made = final(repo, ws)
     _, *before = state(source)
     for _ in range(2):
-        assert landing.land_local(repo, "main", ws.head, made) == ("landed", made, "")
+        assert landing.land_local(repo, TARGET, ws.head, made) == ("landed", made, "")
     _, *after = state(source)
     assert after == before
     assert git(source, "rev-parse", "main") == made
@@ -178,7 +178,7 @@ def test_a_target_nobody_stands_on_moves(source: Path, repo: Repo, ws: Workspace
 def test_a_detached_checkout_is_untouched(source: Path, repo: Repo, ws: Workspace) -> None:
     """Standing detached on the target's commit is not standing on the target."""
     git(source, "checkout", "-q", "--detach")
-    assert landing.land_local(repo, "main", ws.head, final(repo, ws)).state == "landed"
+    assert landing.land_local(repo, TARGET, ws.head, final(repo, ws)).state == "landed"
     assert (git(source, "rev-parse", "HEAD"), git(source, "status", "--porcelain")) == (ws.head, "")
 
 
@@ -189,7 +189,7 @@ def test_a_clean_checkout_of_the_target_moves_along(source: Path, repo: Repo, ws
     write(source, {"junk.txt": "junk\n"})
     made = final(repo, ws)
     for _ in range(2):
-        assert landing.land_local(repo, "main", ws.head, made) == ("landed", made, "")
+        assert landing.land_local(repo, TARGET, ws.head, made) == ("landed", made, "")
     assert (source / "note.txt").read_text() == "result\n"
     assert git(source, "status", "--porcelain") == "?? junk.txt"
     assert git(source, "branch", "--show-current") == "main"
@@ -220,7 +220,7 @@ def test_a_dirty_checkout_of_the_target_stays(source: Path, repo: Repo, ws: Work
             git(source, "worktree", "add", "-q", str(place), "main")
             write(place, {"note.txt": "mine\n"})
     before = {str(p): p.read_bytes() for p in place.rglob("*") if p.is_file() and ".git" not in p.parts}
-    tried = landing.land_local(repo, "main", ws.head, made)
+    tried = landing.land_local(repo, TARGET, ws.head, made)
     assert (tried.state, tried.tip) == ("dirty", ws.head)
     assert tried.why
     assert "\n" not in tried.why
@@ -232,7 +232,7 @@ def test_a_target_that_moved_is_told(source: Path, repo: Repo, ws: Workspace) ->
     """Law 7: what was tested on another tip does not land; the new tip is told."""
     made = final(repo, ws)
     moved = commit(source, {"other.txt": "other\n"})
-    tried = landing.land_local(repo, "main", ws.head, made)
+    tried = landing.land_local(repo, TARGET, ws.head, made)
     assert (tried.state, tried.tip) == ("moved", moved)
     assert git(source, "rev-parse", "main") == moved
 
@@ -240,9 +240,50 @@ def test_a_target_that_moved_is_told(source: Path, repo: Repo, ws: Workspace) ->
 def test_landed_and_moved_on_is_landed(source: Path, repo: Repo, ws: Workspace) -> None:
     """Asked again after somebody committed on top, it is landed all the same."""
     made = final(repo, ws)
-    landing.land_local(repo, "main", ws.head, made)
+    landing.land_local(repo, TARGET, ws.head, made)
     on_top = commit(source, {"other.txt": "other\n"})
-    assert landing.land_local(repo, "main", ws.head, made) == ("landed", on_top, "")
+    assert landing.land_local(repo, TARGET, ws.head, made) == ("landed", on_top, "")
+
+
+def test_a_local_branch_that_lags_behind_the_remote_moves_forward(source: Path, remote: Path, repo: Repo, ws: Workspace) -> None:
+    """Work on the remote's tip lands on a local branch that has nothing else; what a person took back locally does not return by it."""
+    made, base = final(repo, ws), ws.head
+    git(source, "update-ref", "refs/nightcrew/fetched/origin/main", base)
+    git(source, "checkout", "-q", "--detach")
+    git(source, "update-ref", "refs/heads/main", git(source, "commit-tree", f"{base}^{{tree}}", "-m", "a beginning"))
+    assert landing.land_local(repo, TARGET, base, made).state == "moved"
+    git(source, "branch", "-q", "-D", "main")
+    assert landing.land_local(repo, Target("main", None), base, made).state == "moved"
+    assert landing.land_local(repo, TARGET, base, made) == ("landed", made, "")
+    newer = move_remote(remote, {"other.txt": "other\n"})
+    git(source, "fetch", "-q")
+    on_top = git(repo.git_dir, "commit-tree", f"{newer}^{{tree}}", "-p", newer, "-m", "more")
+    git(source, "update-ref", "refs/heads/main", base)
+    assert landing.land_local(repo, TARGET, newer, on_top) == ("landed", on_top, "")
+
+
+def test_a_lock_on_the_target_moves_nothing(source: Path, repo: Repo, ws: Workspace) -> None:
+    """While somebody holds the branch's lock neither branch nor files move: one line after a wait."""
+    made, before = final(repo, ws), state(source)
+    (source / ".git/refs/heads/main.lock").touch()
+    tried = landing.land_local(repo, TARGET, ws.head, made)
+    (source / ".git/refs/heads/main.lock").unlink()
+    assert tried.state == "dirty"
+    assert "main.lock" in tried.why
+    assert "\n" not in tried.why
+    assert state(source) == before
+
+
+def test_a_file_in_the_way_is_named(source: Path, repo: Repo, ws: Workspace) -> None:
+    """An untracked file that the landing would overwrite is told by its name, and stays."""
+    write(ws.path, {"new.txt": "of the work\n"})
+    collect(repo, ws, RUN, "A", ws.head, "more\n", AT)
+    made = final(repo, ws)
+    write(source, {"new.txt": "of the person\n"})
+    tried = landing.land_local(repo, TARGET, ws.head, made)
+    assert tried.state == "dirty"
+    assert "new.txt" in tried.why
+    assert (source / "new.txt").read_text() == "of the person\n"
 
 
 # ── mode push ─────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -353,7 +394,7 @@ def test_without_proof_what_is_nowhere_else_stays(source: Path, repo: Repo, pool
     """What is reachable from a branch, or is in a commit that is, goes; what is nowhere else stays and is listed; rescued work stays."""
     made = final(repo, ws)
     loser, saved = lost_work(source, repo, pool, ws)
-    landing.land_local(repo, "main", ws.head, made)
+    landing.land_local(repo, TARGET, ws.head, made)
     for _ in range(2):
         assert landing.drop_run(repo, RUN) == (f"refs/nightcrew/{RUN}/B",)
     assert refs(source, "refs/nightcrew") == {f"refs/nightcrew/{RUN}/B": loser, **saved}
@@ -374,7 +415,7 @@ def test_a_run_that_is_proven_landed_leaves_only_rescue_refs(
             landing.push(repo, TARGET, ws.head, made)
             repos.tip(repo, TARGET)
         case _:
-            landing.land_local(repo, "main", ws.head, made)
+            landing.land_local(repo, TARGET, ws.head, made)
     if where == "local and more on it":
         commit(source, {"more.txt": "more\n"})
     for _ in range(2):
@@ -407,7 +448,7 @@ def test_hooks_are_found_and_never_run_by_us(source: Path, ws: Workspace) -> Non
         Hook("commit-msg", str(folder / "commit-msg"), in_tree=False),
     ]
     made = final(repo, ws)
-    assert landing.land_local(repo, "main", ws.head, made).state == "landed"
+    assert landing.land_local(repo, TARGET, ws.head, made).state == "landed"
 
 
 @pytest.mark.parametrize("path", [".husky/", "{source}/.husky"])

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from nightcrew.errors import UserError
-from nightcrew.git import repo as repos, sealed
+from nightcrew.git import landing, repo as repos, sealed
 from nightcrew.git.repo import Repo, Target, Tip
 from nightcrew.git.sealed import OPERATOR, Checkout, GitError
 from support.repos import add_hook, bare_remote, commit, environment, forget, git, make_repo, move_remote, refs, state, write
@@ -204,6 +204,46 @@ def test_without_the_remote_the_local_tip_counts_with_a_note(source: Path, tmp_p
     assert found.commit == git(source, "rev-parse", "main")
     assert "origin was not reached" in found.note
     assert "\n" not in found.note
+
+
+def test_what_lands_locally_stands_on_the_local_branch_when_that_has_more(source: Path, tmp_path: Path) -> None:
+    """Mode `local`: the remote's tip where it contains the local one, else the local one; one line when they went apart."""
+    remote, where = bare_remote(source, tmp_path / "remote.git"), Target("main", "origin", "local")
+    theirs = move_remote(remote, {"theirs.txt": "x\n"})
+    assert repos.tip(opened(source), where) == Tip(theirs, "")
+    git(source, "reset", "-q", "--hard", theirs)
+    mine = commit(source, {"mine.txt": "x\n"})
+    assert repos.tip(opened(source), where, "HEAD^{tree}") == Tip(mine, "", (git(source, "rev-parse", "HEAD^{tree}"),))
+    assert repos.tip(opened(source), where._replace(mode="branch")).commit == theirs
+    move_remote(remote, {"more.txt": "x\n"})
+    apart = repos.tip(opened(source), where)
+    assert apart.commit == mine
+    assert "went apart" in apart.note
+    git(source, "reset", "-q", "--hard", "HEAD~2")
+    forget(remote)
+    assert repos.tip(opened(source), where).commit == git(source, "rev-parse", "refs/nightcrew/fetched/origin/main")
+
+
+def test_the_url_of_a_remote_may_be_relative(source: Path, tmp_path: Path) -> None:
+    """A path that the person's own git takes from the top of the work tree is found from there, whatever folder we were started in."""
+    remote = bare_remote(source, tmp_path / "remote.git")
+    git(source, "remote", "set-url", "origin", "../remote.git")
+    moved, repo = move_remote(remote, {"new.txt": "new\n"}), opened(source / "src")
+    assert repos.tip(repo, Target("main", "origin")) == Tip(moved, "")
+    git(remote, "branch", "far", moved)
+    where = repos.target(repo, "far")
+    landing.try_pushing(repo, where, moved)
+    made = git(source, "commit-tree", f"{moved}^{{tree}}", "-p", moved, "-m", "made")
+    assert landing.push(repo, where, moved, made).state == "landed"
+
+
+def test_a_repository_without_branches_is_told_to_make_one(source: Path) -> None:
+    """A detached HEAD and no branch at all: nothing to choose from, so the hint makes one."""
+    git(source, "checkout", "-q", "--detach")
+    git(source, "branch", "-q", "-D", "main")
+    with pytest.raises(UserError, match="which branch") as error:
+        repos.target(opened(source))
+    assert "git switch -c" in error.value.hint
 
 
 def test_without_a_remote_the_local_tip_counts(source: Path) -> None:
