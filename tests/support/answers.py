@@ -17,7 +17,6 @@ from nightcrew.core.effects import (
     StartTurn,
     SyncBase,
     Timer,
-    slot_of,
 )
 from nightcrew.core.events import (
     AgentCooling,
@@ -49,8 +48,8 @@ def possible(effect: Effect, world: World) -> list[Event]:
         StepFailed(key=effect.key, reason="a step failed for a moment", transient=True),
         HandlerCrashed(key=effect.key, reason="KeyError: 7", traceback=small("traceback")),
     ]
-    if slot_of(effect):
-        answers.append(WorkspaceLost(key=effect.key, slot=slot_of(effect), reason="somebody deleted it"))
+    if effect.slot:
+        answers.append(WorkspaceLost(key=effect.key, slot=effect.slot, reason="somebody deleted it"))
     return [*answers, *of_kind(effect, world)]
 
 

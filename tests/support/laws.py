@@ -12,7 +12,6 @@ from nightcrew.core.effects import (
     ResetWorkspace,
     RunCommands,
     Timer,
-    slot_of,
 )
 from nightcrew.core.events import (
     CompletionMarkerEmitted,
@@ -95,11 +94,11 @@ def in_a_state(state: RunState) -> None:
         return
     if len(effects) < len(wanted):
         assert all(e.key in state.open for e in effects), "nothing starts while a decision is due"
-    slots = [slot for e in effects if (slot := slot_of(e))]
+    slots = [slot for e in effects if (slot := e.slot)]
     assert len(slots) == len(set(slots)), "two effects want one workspace"
     known = {space.slot for space in state.workspaces.values()}
     fresh = [e for e in effects if e.key not in state.open and hasattr(e, "slot")]
-    strange = [e.key for e in fresh if slot_of(e) not in known]
+    strange = [e.key for e in fresh if e.slot not in known]
     assert strange == [], f"a workspace the run has not, in {state.phase}"
     for effect in effects:
         lands_what_was_tested(state, effect)

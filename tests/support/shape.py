@@ -16,7 +16,6 @@ from nightcrew.core.effects import (
     StartTurn,
     SyncBase,
     UndoRebase,
-    slot_of,
 )
 from nightcrew.core.ids import SeatKey
 from nightcrew.core.state import Basing, Call, Marker, RunState, Trouble
@@ -100,7 +99,7 @@ def _effect(effect: Effect, name: Namer) -> Parts:
     about: Parts = tuple(name(getattr(effect, field)) for field in NAMED.get(kind, ()))
     if isinstance(effect, StartTurn):
         about = (effect.agent, effect.session != "", effect.resume != "")
-    return (kind.__name__, effect.node, effect.seat, name(slot_of(effect)), about)
+    return (kind.__name__, effect.node, effect.seat, name(effect.slot), about)
 
 
 def _seats(state: RunState, name: Namer, offered: Offered) -> list[Parts]:

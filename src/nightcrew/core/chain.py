@@ -14,11 +14,10 @@ from msgspec import structs
 
 from nightcrew.core.effects import Effect, StartTurn
 from nightcrew.core.events import AgentCooling, EffectAnswer, HandedOver, TimerFired, TurnEnded, TurnLost
-from nightcrew.core.ids import AgentId, Label, SeatKey, SlotId, fraction
+from nightcrew.core.ids import AgentId, Label, SeatKey, SlotId, fraction, session_id
 from nightcrew.core.reading import json_answer
 from nightcrew.core.roster import AgentRole, Answers
-from nightcrew.core.seats import forget, has_session, sat_down, seat_in, took_turn
-from nightcrew.core.state import Call, RunState, keyed, line, timer, without
+from nightcrew.core.state import Call, RunState, SeatState, keyed, line, timer, without
 from nightcrew.core.work import UNAVAILABLE, Brief, Class, FailClass, Failure, Handover, Outcome, Part, QuotaLoss
 
 # Faults that pass, so that the same agent is asked again after a pause; that are forgiven once; and of the conversation, not
@@ -310,3 +309,46 @@ def _keep(state: RunState, call: Call, **changes: object) -> RunState:
 
 def _close(state: RunState, wish: Wish) -> RunState:
     return structs.replace(state, calls=without(state.calls, f"{wish.node}/{wish.seat}"))
+
+
+def seat_in(state: RunState, key: SeatKey, agent: AgentId, slot: SlotId) -> SeatState:
+    """The seat for a turn in `slot`: the same agent goes on where it can; else another conversation begins, as the old id is taken."""
+    now = state.seats.get(key)
+    if now is not None and now.agent == agent and (now.turns == 0 or has_session(now, slot)):
+        return now
+    return fresh_seat(state, key, agent)
+
+
+def fresh_seat(state: RunState, key: SeatKey, agent: AgentId) -> SeatState:
+    """A seat with a conversation that was never offered to any CLI before (decision 0004)."""
+    generation = state.generations.get(key, 0) + 1
+    minted = session_id(state.started.seed, key, generation, agent)
+    return SeatState(key=key, agent=agent, generation=generation, minted=minted)
+
+
+def has_session(seat: SeatState, slot: SlotId) -> bool:
+    """Whether the agent in this seat remembers: it reported a conversation (a plain command never does), begun in this very slot."""
+    return seat.turns > 0 and bool(seat.reported) and seat.slot == slot
+
+
+def sat_down(state: RunState, seat: SeatState) -> RunState:
+    """The run with `seat` taken; a new generation is remembered for ever."""
+    generation = max(seat.generation, state.generations.get(seat.key, 0))
+    generations = {**state.generations, seat.key: generation}
+    return structs.replace(state, seats={**state.seats, seat.key: seat}, generations=generations)
+
+
+def took_turn(state: RunState, key: SeatKey, outcome: Outcome, slot: SlotId) -> RunState:
+    """The run after the agent in `key` took a turn in `slot` and told which conversation it was."""
+    seat = state.seats[key]
+    told = outcome.session or seat.reported
+    seat = structs.replace(
+        seat, turns=seat.turns + 1, reported=told, usd=seat.usd + (outcome.usd or 0.0), slot=slot if told else seat.slot
+    )
+    return sat_down(state, seat)
+
+
+def forget(state: RunState, key: SeatKey) -> RunState:
+    """The run with the seat's conversation given up: its agent starts cold next time, under an id of its own."""
+    seat = state.seats.get(key)
+    return state if seat is None else sat_down(state, fresh_seat(state, key, seat.agent))

@@ -11,18 +11,18 @@ from nightcrew.core.work import Brief, CommitText, Purpose
 
 
 class Request(Struct, frozen=True, tag=True, omit_defaults=True, kw_only=True):
-    """What every request has: its key (given by `state.keyed`), and the node and seat it is for."""
+    """What every request has: its key (given by `state.keyed`), the node and seat it is for, and the slot it holds while it is open."""
 
     key: EffectId = EffectId("")
     node: str
     seat: SeatKey = SeatKey("")
+    slot: SlotId = SlotId("")
+    label: Label = Label("")  # the candidate whose work is edited; a request without one only reads
 
 
 class OnBranch(Request, frozen=True, tag=True):
     """A request about a candidate's branch, in its workspace."""
 
-    slot: SlotId
-    label: Label
     branch: str
 
 
@@ -30,7 +30,6 @@ class PrepareWorkspace(Request, frozen=True, tag=True):
     """Lease a slot for `seat` and set it to `start`; `label` names the branch of an author and is empty for a reader."""
 
     start: Commit
-    label: Label = Label("")
     branch: str = ""
 
 
@@ -39,11 +38,9 @@ class StartTurn(Request, frozen=True, tag=True):
 
     role: AgentRole
     agent: AgentId
-    slot: SlotId
     brief: Brief
     answers: Answers
     reads: str
-    label: Label = Label("")
     session: str = ""
     resume: str = ""
     read_only: bool = False
@@ -53,7 +50,6 @@ class StartTurn(Request, frozen=True, tag=True):
 class RunCommands(Request, frozen=True, tag=True):
     """Run shell lines one after the other in a slot, stopping at the first that fails. A known green `tree` answers a gate from the cache."""
 
-    slot: SlotId
     purpose: Purpose
     commands: tuple[str, ...]
     timeout_s: float
@@ -93,8 +89,6 @@ class UndoRebase(OnBranch, frozen=True, tag=True):
 class MakeCommit(Request, frozen=True, tag=True):
     """Make the one commit that lands: `tree` on top of `tip`, through the repository's hooks, signed if configured."""
 
-    slot: SlotId
-    label: Label
     tip: Commit
     head: Commit
     tree: Tree
@@ -105,7 +99,6 @@ class Land(Request, frozen=True, tag=True):
     """Move the target from `tip` to `commit` (modes `local`, `push`), or leave `commit` on `branch` (mode `branch`)."""
 
     mode: str
-    slot: SlotId
     branch: str
     commit: Commit
     tip: Commit
@@ -120,8 +113,6 @@ class ResetWorkspace(OnBranch, frozen=True, tag=True):
 
 class RescueWork(Request, frozen=True, tag=True):
     """Make whatever is unsaved in a slot reachable from a rescue ref (decision 0020)."""
-
-    slot: SlotId
 
 
 class DropWorkspaces(Request, frozen=True, tag=True):
@@ -155,8 +146,3 @@ Effect = (
     PrepareWorkspace | StartTurn | RunCommands | CollectWork | SyncBase | ContinueRebase | UndoRebase | MakeCommit | Land
     | ResetWorkspace | RescueWork | DropWorkspaces | Timer | Ask | EmitCompletionMarkerAndTerminate
 )  # fmt: skip
-
-
-def slot_of(effect: Effect) -> SlotId:
-    """The workspace an effect holds while it is open; empty when it holds none."""
-    return SlotId(getattr(effect, "slot", ""))

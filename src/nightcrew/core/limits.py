@@ -34,31 +34,19 @@ class Spend(Struct, frozen=True, kw_only=True):
     wall_s: float = 0.0
     unpriced: int = 0
 
-    def used(self, valve: str) -> float:
-        """The amount spent against that valve, in its own unit."""
-        return float(self.wall_s if valve == "wall" else getattr(self, valve))
+
+def exceeded(limits: Limits, spend: Spend) -> tuple[str, float, bool] | None:
+    """The first limit that forbids a further turn, the operator's own before defaults: its valve, its value, and whose it is."""
+    used = {"usd": spend.usd, "tokens": spend.tokens, "turns": spend.turns, "wall": spend.wall_s}
+    bounds = ((valve, getattr(limits, valve)) for valve in VALVES)
+    found = (
+        (valve, bound.value, bound.mine) for valve, bound in bounds if bound.value is not None and used[valve] >= bound.value
+    )
+    return min(found, key=lambda reached: not reached[2], default=None)
 
 
-class Reached(Struct, frozen=True):
-    """A limit that binds: which, its value, and whether the operator set it."""
-
-    valve: str
-    value: float
-    mine: bool
-
-
-def exceeded(limits: Limits, spend: Spend) -> Reached | None:
-    """The first limit that forbids a further turn, the operator's own before defaults."""
-    found = []
-    for valve in VALVES:
-        limit: Limit = getattr(limits, valve)
-        if limit.value is not None and spend.used(valve) >= limit.value:
-            found.append(Reached(valve, limit.value, limit.mine))
-    return min(found, key=lambda r: not r.mine, default=None)
-
-
-def raised(limits: Limits, valve: str, by: float) -> Limits:
-    """The same limits with `valve` raised by `by`, now the operator's decision but still asking when reached again."""
+def raised(limits: Limits, valve: str) -> Limits:
+    """The same limits with as much again for `valve` as its default allows; it asks again when it is reached."""
     limit: Limit = getattr(limits, valve)
-    value = None if limit.value is None else limit.value + by
+    value = None if limit.value is None else limit.value + (getattr(Limits(), valve).value or limit.value)
     return structs.replace(limits, **{valve: Limit(value, limit.mine)})

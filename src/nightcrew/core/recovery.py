@@ -12,7 +12,6 @@ from nightcrew.core import brief as b, chain, effects as fx, events as ev, rooms
 from nightcrew.core.ids import AgentId, Label, SeatKey, fraction
 from nightcrew.core.phases.catalog import PHASES
 from nightcrew.core.roster import AgentRole, Answers
-from nightcrew.core.seats import forget
 from nightcrew.core.state import Marker, Repair, RunState, Trouble, asking, enter, keyed, line, timer, without
 from nightcrew.core.trouble import NODE, ORDER
 from nightcrew.core.work import Brief, Candidate, Class, Failure, PipelinePhase
@@ -270,7 +269,7 @@ def _starting_over(state: RunState, level: int, target: PipelinePhase) -> RunSta
     if level < 2:
         return state
     for seat in t.ASKS[target].seats:
-        state = forget(state, seat)
+        state = chain.forget(state, seat)
     return t.back_to_its_start(state, target)
 
 

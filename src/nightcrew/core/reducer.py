@@ -233,8 +233,7 @@ def _replied(state: RunState, event: ev.Answered) -> RunState:
         valve = event.question.removeprefix("limit-")
         if not yes:
             return recovery.ending(state, f"stopped by the operator at the limit {valve}")
-        by = getattr(limits.Limits(), valve).value or getattr(state.started.limits, valve).value or 0.0
-        raised = limits.raised(state.started.limits, valve, by)
+        raised = limits.raised(state.started.limits, valve)
         return structs.replace(state, started=structs.replace(state.started, limits=raised))
     if event.question == landing.CONTESTED:
         why = "" if yes else "a reviewer rejects it and landing was declined"
@@ -305,12 +304,11 @@ def due(state: RunState) -> ev.Event | None:
 
 
 def _limit_due(state: RunState) -> ev.LimitReached | None:
-    reached = limits.exceeded(state.started.limits, state.spend)
-    if reached is None or f"limit-{reached.valve}" in state.questions:
+    valve, value, mine = limits.exceeded(state.started.limits, state.spend) or ("", 0.0, False)
+    if not valve or f"limit-{valve}" in state.questions:
         return None
-    if not any(isinstance(e, fx.StartTurn) and e.key not in state.open for e in _phase_wants(state)):
-        return None
-    return ev.LimitReached(valve=reached.valve, value=reached.value, mine=reached.mine)
+    asks = any(isinstance(e, fx.StartTurn) and e.key not in state.open for e in _phase_wants(state))
+    return ev.LimitReached(valve=valve, value=value, mine=mine) if asks else None
 
 
 def wanted(state: RunState) -> tuple[ev.Wanted, ...]:
@@ -321,8 +319,8 @@ def wanted(state: RunState) -> tuple[ev.Wanted, ...]:
     record = due(state)
     if record is not None:
         return (*held, ev.Record(record))
-    taken = {fx.slot_of(o.effect) for key, o in state.open.items() if key not in keys} - {""}
-    fresh = tuple(e for e in want if e.key not in state.open and fx.slot_of(e) not in taken)
+    taken = {o.effect.slot for key, o in state.open.items() if key not in keys} - {""}
+    fresh = tuple(e for e in want if e.key not in state.open and e.slot not in taken)
     return (*held, *fresh)
 
 

@@ -26,7 +26,7 @@ from nightcrew.core.events import (
     TurnEnded,
     TurnLost,
 )
-from nightcrew.core.limits import Limit, Limits, Reached, Spend, exceeded
+from nightcrew.core.limits import Limit, Limits, Spend, exceeded
 from nightcrew.core.settings import Ladder, Pipeline, Verify
 from nightcrew.core.work import Class, CommandResult, Outcome, PipelinePhase, Purpose, Question
 from support.world import GATE, Sim, World, bad, good, story
@@ -295,7 +295,7 @@ def test_limits_are_changed_by_a_fact() -> None:
 def test_the_operators_valve_goes_before_a_default() -> None:
     """Of two limits reached at once the operator's decides; unknown money is not zero, it is counted apart."""
     limits = Limits(turns=Limit(1), usd=Limit(1.0, mine=True))
-    assert exceeded(limits, Spend(turns=2, usd=2.0)) == Reached("usd", 1.0, mine=True)
+    assert exceeded(limits, Spend(turns=2, usd=2.0)) == ("usd", 1.0, True)
     assert exceeded(limits, Spend()) is None
     sim = in_a_turn()
     (turn,) = sim.open()
