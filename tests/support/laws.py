@@ -3,6 +3,7 @@
 from nightcrew.core import reducer
 from nightcrew.core.effects import (
     Ask,
+    DropWorkspaces,
     Effect,
     EmitCompletionMarkerAndTerminate,
     Land,
@@ -97,7 +98,8 @@ def in_a_state(state: RunState) -> None:
     slots = [slot for e in effects if (slot := e.slot)]
     assert len(slots) == len(set(slots)), "two effects want one workspace"
     known = {space.slot for space in state.workspaces.values()}
-    fresh = [e for e in effects if e.key not in state.open and hasattr(e, "slot")]
+    placeless = PrepareWorkspace | DropWorkspaces | Timer | Ask | EmitCompletionMarkerAndTerminate
+    fresh = [e for e in effects if e.key not in state.open and not isinstance(e, placeless)]
     strange = [e.key for e in fresh if e.slot not in known]
     assert strange == [], f"a workspace the run has not, in {state.phase}"
     for effect in effects:

@@ -59,19 +59,13 @@ class Good(NamedTuple):
 Verdict = Good | Failure | None  # None: the call goes on; an exhausted chain is reported as one failed agent would be
 
 
-def output_advances(outcome: Outcome, tries: int, again: int, cold: int, retries: int) -> bool:
-    """Whether this outcome passes the seat on to the next entry, given the second chances already spent."""
-    if outcome.kind is Class.Ok:
-        return False
+def output_advances(outcome: Outcome, call: Call, retries: int) -> bool:
+    """Whether this outcome passes the seat on to the next entry, given the second chances the call has already spent."""
     if outcome.kind in PASSING:
-        return tries >= retries
-    if outcome.kind is Class.InvalidOutput and outcome.answer is not None:
-        return again >= REASKS
+        return call.tries >= retries
     if outcome.kind in ONCE_MORE:
-        return again >= 1
-    if outcome.kind in COLD:
-        return cold >= 1
-    return True
+        return call.reasked >= (REASKS if outcome.kind is Class.InvalidOutput and outcome.answer is not None else 1)
+    return outcome.kind is not Class.Ok and (outcome.kind not in COLD or call.cold >= 1)
 
 
 def signature_of(reason: str) -> str:
@@ -99,10 +93,9 @@ def counted(state: RunState, chain: str) -> tuple[Handover, ...]:
     return state.handovers[state.resets.get(chain, 0) :]
 
 
-def sticky_start(chain: tuple[AgentId, ...], handovers: Iterable[Handover], nodes: Iterable[str]) -> int:
+def sticky_start(chain: tuple[AgentId, ...], handovers: Iterable[Handover], nodes: tuple[str, ...]) -> int:
     """The position of `to_agent` of the last of those handovers on `nodes` that is on the chain; else 0."""
-    on = frozenset(nodes)
-    hits = [h.to_agent for h in handovers if h.node in on and h.to_agent in chain]
+    hits = [h.to_agent for h in handovers if h.node in nodes and h.to_agent in chain]
     return chain.index(hits[-1]) if hits else 0
 
 
@@ -115,10 +108,6 @@ def ask(state: RunState, wish: Wish) -> tuple[Effect, ...]:
         agents = tuple(agent for agent, _ in call.entries) if call.sleeping else ()
         why = f"waiting for {', '.join(agents)}" if agents else f"pause before asking {call.entries[call.at][0]} again"
         return (timer(state, wish.node, wish.seat, call.wait_until, why, agents),)
-    return (_turn(state, wish, call),)
-
-
-def _turn(state: RunState, wish: Wish, call: Call) -> StartTurn:
     agent, seat_key = call.entries[call.at]
     seat = seat_in(state, seat_key, agent, wish.slot)
     memory = has_session(seat, wish.slot)
@@ -131,7 +120,7 @@ def _turn(state: RunState, wish: Wish, call: Call) -> StartTurn:
         resume=seat.reported if memory else "", read_only=not wish.label,
         total_s=max(min(120.0, limit), limit / 4) if reask else limit,
     )  # fmt: skip
-    return keyed(state, turn)
+    return (keyed(state, turn),)
 
 
 def answered(state: RunState, wish: Wish, effect: Effect, event: EffectAnswer) -> tuple[RunState, Verdict]:
@@ -172,7 +161,9 @@ def interrupted(state: RunState, effect: StartTurn, session: str) -> RunState:
 
 def _ended(state: RunState, wish: Wish, call: Call, outcome: Outcome) -> tuple[RunState, Verdict]:
     agent, seat = call.entries[call.at]
-    if outcome.kind is Class.Ok and wish.shape and outcome.report is None and not _enough(state, wish, call):
+    # Where the files decide, an answer without its shape is taken too, once two were asked for or nobody remembers what to repeat.
+    enough = wish.lenient and (call.reasked >= REASKS or seat not in state.seats or not has_session(state.seats[seat], wish.slot))
+    if outcome.kind is Class.Ok and wish.shape and outcome.report is None and not enough:
         outcome = structs.replace(outcome, kind=Class.InvalidOutput, reason="no answer in the asked shape")
     if outcome.kind is Class.Ok:
         return _close(_owing(state, call), wish), Good(outcome, agent)
@@ -180,8 +171,7 @@ def _ended(state: RunState, wish: Wish, call: Call, outcome: Outcome) -> tuple[R
         state = forget(state, seat)  # the id was offered, and may be taken
     if outcome.kind is Class.Quota and outcome.reset_at:
         state = structs.replace(state, cooling={**state.cooling, agent: outcome.reset_at})
-    retries = state.settings.pipeline.retries
-    if not output_advances(outcome, call.tries, call.reasked, call.cold, retries):
+    if not output_advances(outcome, call, state.settings.pipeline.retries):
         return _again(state, call, outcome), None
     alike = wish.node in ROSTER_NODES and _signature(outcome) != "" and _signature(outcome) == call.before
     if call.at + 1 < len(call.entries) and not alike:
@@ -189,15 +179,9 @@ def _ended(state: RunState, wish: Wish, call: Call, outcome: Outcome) -> tuple[R
     return _exhausted(_owing(state, call), wish, call, outcome)
 
 
-def _enough(state: RunState, wish: Wish, call: Call) -> bool:
-    """Whether an answer without its shape is taken as it is: two more were asked for, or nobody remembers what to repeat."""
-    seat = state.seats.get(call.entries[call.at][1])
-    return wish.lenient and (call.reasked >= REASKS or seat is None or not has_session(seat, wish.slot))
-
-
 def _owing(state: RunState, call: Call) -> RunState:
     """The run with what a call passed over still to be recorded, although the call itself is over."""
-    owed = tuple(_skipped(state, call, index) for index in range(call.first, call.at))
+    owed = tuple(_handover(state, call, index) for index in range(call.first, call.at))
     return structs.replace(state, owed=(*state.owed, *owed)) if owed else state
 
 
@@ -240,11 +224,11 @@ def due(state: RunState) -> HandedOver | None:
     """The handover that waits to be recorded, if any: a failed entry's, or one passed over as cooling."""
     if state.owed:
         return HandedOver(handover=state.owed[0])
+    turns = [o.effect for o in state.open.values() if o.begun and isinstance(o.effect, StartTurn)]
     for call in state.calls.values():
-        if call.first < call.at and (call.failed is not None or _begun(state, call)):
-            return HandedOver(handover=_skipped(state, call, call.first))
-        if call.failed is not None:
-            return HandedOver(handover=_handover(state, call, call.at, call.failed))
+        begun = any((turn.node, turn.agent, turn.seat) == (call.node, *call.entries[call.at]) for turn in turns)
+        if call.failed is not None or (call.first < call.at and begun):
+            return HandedOver(handover=_handover(state, call, call.first))
     return None
 
 
@@ -254,42 +238,32 @@ def handed_over(state: RunState, handover: Handover) -> RunState:
     if state.owed:
         return structs.replace(state, owed=state.owed[1:])
     for call in state.calls.values():
-        if call.first < call.at and _is(call, call.first, handover):
+        if not _is(call, call.first, handover):
+            continue
+        if call.first < call.at:
             return _keep(state, call, first=call.first + 1)
-        if call.failed is not None and _is(call, call.at, handover):
+        if call.failed is not None:
             moved = Call(node=call.node, seat=call.seat, role=call.role, entries=call.entries)
             return _keep(state, moved, at=call.at + 1, first=call.at + 1, before=_signature(call.failed))
     return state
 
 
 def _is(call: Call, index: int, handover: Handover) -> bool:
-    if call.node != handover.node or index + 1 >= len(call.entries):
-        return False
-    here, (to, seat) = call.entries[index][0], call.entries[index + 1]
-    return (here, to, seat) == (handover.from_agent, handover.to_agent, handover.seat)
+    step, agents = call.entries[index : index + 2], (handover.from_agent, handover.to_agent)
+    return call.node == handover.node and tuple(agent for agent, _ in step) == agents and step[-1][1] == handover.seat
 
 
-def _skipped(state: RunState, call: Call, index: int) -> Handover:
-    until = state.cooling.get(call.entries[index][0], state.at)
-    reason = f"cools down until {until:.0f}"
-    return _handover(state, call, index, Outcome(kind=Class.Quota, reason=reason, reset_at=until))
-
-
-def _handover(state: RunState, call: Call, index: int, outcome: Outcome) -> Handover:
+def _handover(state: RunState, call: Call, index: int) -> Handover:
+    """From that entry to the next: the current one failed, the ones before it were passed over as cooling."""
+    from_agent, (to_agent, seat) = call.entries[index][0], call.entries[index + 1]
+    until = state.cooling.get(from_agent, state.at)
+    cooled = Outcome(kind=Class.Quota, reason=f"cools down until {until:.0f}", reset_at=until)
+    outcome = call.failed if call.failed is not None and index == call.at else cooled
     fail, reason = failure_of(outcome)
-    to_agent, seat = call.entries[index + 1]
     return Handover(
-        at=state.at, node=call.node, seat=seat, from_agent=call.entries[index][0], to_agent=to_agent, fail=fail,
-        reason=reason, signature=_signature(outcome),
+        at=state.at, node=call.node, seat=seat, from_agent=from_agent, to_agent=to_agent, fail=fail, reason=reason,
+        signature=_signature(outcome),
     )  # fmt: skip
-
-
-def _begun(state: RunState, call: Call) -> bool:
-    agent = call.entries[call.at][0]
-    return any(
-        o.begun and isinstance(o.effect, StartTurn) and o.effect.node == call.node and o.effect.agent == agent
-        for o in state.open.values()
-    )
 
 
 def _signature(outcome: Outcome) -> str:
@@ -314,9 +288,8 @@ def _close(state: RunState, wish: Wish) -> RunState:
 def seat_in(state: RunState, key: SeatKey, agent: AgentId, slot: SlotId) -> SeatState:
     """The seat for a turn in `slot`: the same agent goes on where it can; else another conversation begins, as the old id is taken."""
     now = state.seats.get(key)
-    if now is not None and now.agent == agent and (now.turns == 0 or has_session(now, slot)):
-        return now
-    return fresh_seat(state, key, agent)
+    goes_on = now is not None and now.agent == agent and (now.turns == 0 or has_session(now, slot))
+    return now if now and goes_on else fresh_seat(state, key, agent)
 
 
 def fresh_seat(state: RunState, key: SeatKey, agent: AgentId) -> SeatState:
