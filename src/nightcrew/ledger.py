@@ -1,7 +1,4 @@
-"""What all runs of a machine know together: which accounts cool down until when, and who has one of the machine's turns.
-
-It decides nothing: a handler asks it and makes a fact of the answer (rulings 24, 36).
-"""
+"""What all runs of a machine know together: which accounts cool down until when, and who has one of the machine's turns (rulings 24, 36)."""
 
 import os
 from pathlib import Path
@@ -21,58 +18,28 @@ VERSION = 1
 
 _SCHEMA = """
 CREATE TABLE cooling (
-    account TEXT, model TEXT, agent TEXT, until REAL, source TEXT, window TEXT, why TEXT, run TEXT, at REAL, losses INTEGER,
-    PRIMARY KEY (account, model)
+    account TEXT PRIMARY KEY, until REAL, window TEXT, why TEXT, at REAL, losses INTEGER
 ) WITHOUT ROWID;
-CREATE TABLE turns (
-    id INTEGER PRIMARY KEY, folder TEXT UNIQUE, seen_at REAL, granted INTEGER DEFAULT 0
-);
+CREATE TABLE turns (id INTEGER PRIMARY KEY, folder TEXT UNIQUE, seen_at REAL, granted INTEGER DEFAULT 0);
 """
-_COOLING = "SELECT * FROM cooling WHERE account = ? AND "
+_COOLING = "SELECT * FROM cooling WHERE account = ?"
 # Asking again within 20 s writes nothing to the disk.
 _QUEUE = """
 INSERT INTO turns (folder, seen_at) VALUES (?, ?) ON CONFLICT (folder)
 DO UPDATE SET seen_at = excluded.seen_at WHERE excluded.seen_at NOT BETWEEN seen_at AND seen_at + 20
 """
-_AHEAD = "SELECT sum(granted), sum(NOT granted AND id < ? AND seen_at >= ?) FROM turns"
+_BEFORE = "SELECT sum(granted OR (id < ? AND seen_at >= ?)) FROM turns"
 
 
 class Cooling(NamedTuple):
-    """An account, or one model of it (`model` empty = all), that is not to be asked until `until` (seconds since the epoch).
-
-    `agent`, `run`, `why` and `at` tell who met it; `source` says how `until` is known: if `assumed`, after how many `losses` in a row.
-    """
+    """An account that is not to be asked until `until`, as somebody met at `at`; with `losses`, so many in a row, the end is assumed."""
 
     account: str
-    model: str
-    agent: str
     until: float
-    source: str
     window: str
     why: str
-    run: str
     at: float
     losses: int = 0
-
-
-class Loss(NamedTuple):
-    """An agent said at `at` that it cannot work until `until` (None = it did not say). `model` empty = the whole account."""
-
-    agent: Agent
-    at: float
-    until: float | None = None
-    source: str = ""
-    model: str = ""
-    window: str = ""
-    why: str = ""
-    run: str = ""
-
-
-class Full(NamedTuple):
-    """All slots are taken: `live` turns run and `ahead` wait longer. Ask again, at least every 30 s."""
-
-    live: int
-    ahead: int
 
 
 def account_of(agent: Agent) -> str:
@@ -95,64 +62,59 @@ class Ledger:
         for folder in list(self._held):
             os.close(self._held.pop(folder))
 
-    def cool(self, loss: Loss) -> Cooling:
-        """Remember a loss and give what holds now.
+    def cool(self, agent: Agent, at: float, until: float | None = None, window: str = "", why: str = "") -> Cooling:
+        """Remember that the agent said at `at` that it cannot work until `until`, and give what holds now.
 
-        Without a known reset it is assumed: 15 min, doubling to 60 with each loss in a row (rulings 24). A loss that was
+        None = it did not say: 15 min are assumed, doubling to 60 with each loss in a row (rulings 24). A loss that was
         under way when the account began to cool counts once: it neither doubles nor shortens what is known.
         """
-        key = account_of(loss.agent), loss.model
         with self._db.transaction():
-            row = self._db.row(_COOLING + "model = ?", *key)
-            known = Cooling(*row) if row else None
-            if known and known.until > loss.at and (loss.until is None or _outlasts(known, loss.window, loss.until)):
-                return known
-            losses, until, source = 0, loss.until, loss.source
+            row = self._db.row(_COOLING, account_of(agent))
+            known, losses = Cooling(*row) if row else None, 0
+            if known and known.until > at:
+                stated = not known.losses and known.window != window
+                if until is None or (stated and known.until > until):
+                    return known
             if until is None:
-                losses, source = 1 + (known.losses if known else 0), "assumed"
-                until = loss.at + min(ASSUMED_S * 2.0 ** min(losses - 1, 10), ASSUMED_MAX_S)
-            why = self._redactor.text(loss.why)
-            now = Cooling(*key, loss.agent.id, until, source, loss.window, why, loss.run, loss.at, losses)
-            self._db.change("INSERT OR REPLACE INTO cooling VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", *now)
+                losses = 1 + (known.losses if known else 0)
+                until = at + min(ASSUMED_S * 2.0 ** min(losses - 1, 10), ASSUMED_MAX_S)
+            now = Cooling(account_of(agent), until, window, self._redactor.text(why), at, losses)
+            self._db.change("INSERT OR REPLACE INTO cooling VALUES (?, ?, ?, ?, ?, ?)", *now)
             return now
 
     def warm(self, agent: Agent, began_at: float) -> None:
         """The agent answered in a turn that began at `began_at`: what was lost before that is over, and so is the doubling."""
-        sql = "DELETE FROM cooling WHERE account = ? AND model IN ('', ?) AND at <= ?"
-        self._db.change(sql, account_of(agent), agent.model, began_at)
+        self._db.change("DELETE FROM cooling WHERE account = ? AND at <= ?", account_of(agent), began_at)
 
     def clear(self, agent: Agent) -> int:
-        """Forget all cooling of the agent's account, because a person says so; how much there was."""
+        """Forget that the agent's account cools, because a person says so; how much there was."""
         return self._db.change("DELETE FROM cooling WHERE account = ?", account_of(agent))
 
     def cooling_of(self, agent: Agent, at: float) -> Cooling | None:
-        """What keeps this agent from being asked at `at`, its model's or its account's, whichever ends last; None = nothing."""
-        where = "model IN ('', ?) AND until > ? ORDER BY until DESC LIMIT 1"
-        row = self._db.row(_COOLING + where, account_of(agent), agent.model, at)
+        """What keeps this agent from being asked at `at`; None = nothing."""
+        row = self._db.row(_COOLING + " AND until > ?", account_of(agent), at)
         return Cooling(*row) if row else None
 
-    def ask(self, agent: Agent, folder: Path, at: float, max_turns: int) -> Cooling | Full | None:
-        """What keeps the turn in `folder` (made if absent) from one of the machine's `max_turns` slots; None = it has one, until it is over.
+    def ask(self, agent: Agent, folder: Path, at: float, max_turns: int) -> Cooling | int:
+        """What keeps the turn in `folder` (made if absent) from one of the machine's `max_turns` slots; 0 = it has one, until it is over.
 
-        An agent that cools gets no slot. Slots go to those who wait longest. A turn that has one keeps it, whoever asks
-        and whatever cools: an adopted turn takes no second (rulings 36).
+        An agent that cools gets no slot. Slots go to those who wait longest: the number is of turns that run or go first; ask again, at least every 30 s.
+        A turn that has one keeps it, whoever asks and whatever cools: an adopted turn takes no second (rulings 36).
         """
         with self._db.transaction():
             self._db.change(_QUEUE, str(folder), at)
             [(place, granted)] = self._db.rows("SELECT id, granted FROM turns WHERE folder = ?", str(folder))
-            cooling = None if granted else self.cooling_of(agent, at)
-            if cooling:
+            if not granted and (cooling := self.cooling_of(agent, at)):
                 self.release(folder)
                 return cooling
             self._hold(folder)
             if granted:
-                return None
+                return 0
             self._sweep(folder)
-            [(live, ahead)] = self._db.rows(_AHEAD, place, at - QUIET_S)
-            if live + ahead >= max_turns:
-                return Full(live, ahead)
-            self._db.change("UPDATE turns SET granted = 1 WHERE id = ?", place)
-            return None
+            [(before,)] = self._db.rows(_BEFORE, place, at - QUIET_S)
+            if before < max_turns:
+                self._db.change("UPDATE turns SET granted = 1 WHERE id = ?", place)
+            return int(before) if before >= max_turns else 0
 
     def release(self, folder: Path) -> None:
         """The turn is over, or is not wanted any more: its slot or its place among the waiting is free."""
@@ -176,7 +138,3 @@ class Ledger:
             # Not ours: the driver this run was taken from is frozen and still answers for it; the next asking tries again.
             if fd >= 0:
                 self._held[folder] = fd
-
-
-def _outlasts(known: Cooling, window: str, until: float) -> bool:
-    return known.source != "assumed" and known.window != window and known.until > until

@@ -14,7 +14,7 @@ from nightcrew.core.ids import AgentId
 from nightcrew.core.roster import Agent
 from nightcrew.database import Unusable
 from nightcrew.errors import UserError
-from nightcrew.ledger import Cooling, Full, Ledger, Loss, account_of
+from nightcrew.ledger import Cooling, Ledger, account_of
 from nightcrew.redact import Redactor
 
 MIN = 60.0
@@ -50,31 +50,28 @@ def test_an_account_is_named_or_the_agents_own() -> None:
 
 def test_another_run_skips_without_asking(ledger: Ledger, other: Ledger, tmp_path: Path) -> None:
     """F22: what one run learns keeps every other from asking, until the reset and not a moment longer."""
-    ledger.cool(Loss(OPUS, 100.0, 500.0, "stream", window="five_hour", why="limit reached", run="r1"))
+    ledger.cool(OPUS, 100.0, 500.0, "five_hour", "limit reached")
     cooling = other.ask(OPUS, tmp_path / "t", 200.0, 4)
-    assert cooling == Cooling("work", "", "opus", 500.0, "stream", "five_hour", "limit reached", "r1", 100.0)
+    assert cooling == Cooling("work", 500.0, "five_hour", "limit reached", 100.0)
     assert not (tmp_path / "t").exists()
     assert other.ask(OPUS, tmp_path / "t", 499.9, 4) == cooling
-    assert other.ask(OPUS, tmp_path / "t", 500.0, 4) is None
+    assert other.ask(OPUS, tmp_path / "t", 500.0, 4) == 0
 
 
-def test_a_loss_is_of_a_model_or_of_the_account(ledger: Ledger) -> None:
-    """A model's own window leaves the account's other models free; the account's stops all, and the longer one counts."""
-    ledger.cool(Loss(OPUS, 0.0, 900.0, "stream", model="opus"))
-    assert ledger.cooling_of(HAIKU, 1.0) is None
-    ledger.cool(Loss(HAIKU, 0.0, 300.0, "stream"))
-    found = [ledger.cooling_of(agent, 1.0) for agent in (OPUS, HAIKU, CODEX)]
-    assert [cooling and cooling.until for cooling in found] == [900.0, 300.0, None]
-    ends = [cooling and cooling.until for cooling in (ledger.cooling_of(agent, 300.0) for agent in (OPUS, HAIKU))]
-    assert ends == [900.0, None]
+def test_a_loss_is_of_the_account(ledger: Ledger) -> None:
+    """What one agent meets holds for all of its account until it is over, and for nobody else."""
+    ledger.cool(HAIKU, 0.0, 300.0)
+    found = [ledger.cooling_of(agent, 299.0) for agent in (OPUS, HAIKU, CODEX)]
+    assert [cooling and cooling.until for cooling in found] == [300.0, 300.0, None]
+    assert [ledger.cooling_of(agent, 300.0) for agent in (OPUS, HAIKU)] == [None, None]
 
 
 def test_an_unknown_reset_is_assumed_and_doubles(ledger: Ledger) -> None:
     """Without a reset: 15 min, doubling to 60 with each loss in a row (rulings 24)."""
-    at, spans = 0.0, []
+    at, spans = 0.0, list[float]()
     for _ in range(5):
-        cooling = ledger.cool(Loss(CODEX, at))
-        assert cooling.source == "assumed"
+        cooling = ledger.cool(CODEX, at)
+        assert cooling.losses == len(spans) + 1
         spans.append((cooling.until - at) / MIN)
         at = cooling.until
     assert spans == [15, 30, 60, 60, 60]
@@ -82,30 +79,30 @@ def test_an_unknown_reset_is_assumed_and_doubles(ledger: Ledger) -> None:
 
 def test_a_known_reset_or_an_answer_ends_the_doubling(ledger: Ledger) -> None:
     """Losses are in a row only if nothing was stated or answered in between."""
-    ledger.cool(Loss(CODEX, 0.0))
-    at = ledger.cool(Loss(CODEX, 15 * MIN)).until
-    ledger.cool(Loss(CODEX, at, at + 1.0, "stream"))
-    assert ledger.cool(Loss(CODEX, at + 2.0)).until == at + 2.0 + 15 * MIN
+    ledger.cool(CODEX, 0.0)
+    at = ledger.cool(CODEX, 15 * MIN).until
+    ledger.cool(CODEX, at, at + 1.0)
+    assert ledger.cool(CODEX, at + 2.0).until == at + 2.0 + 15 * MIN
     ledger.warm(CODEX, at + 3.0)
     assert ledger.cooling_of(CODEX, at + 3.0) is None
-    assert ledger.cool(Loss(CODEX, at + 4.0)).until == at + 4.0 + 15 * MIN
+    assert ledger.cool(CODEX, at + 4.0).until == at + 4.0 + 15 * MIN
 
 
 def test_losses_under_way_count_once(ledger: Ledger) -> None:
     """Four turns that were running when the quota ended are one loss: neither doubled nor shortened."""
-    first = ledger.cool(Loss(CODEX, 0.0))
-    assert [ledger.cool(Loss(CODEX, at)) for at in (1.0, 2.0, 3.0)] == [first] * 3
-    assert ledger.cool(Loss(CODEX, 3.0, 600.0, "stream", window="day")).until == 600.0, "what is stated beats what is assumed"
-    stated = ledger.cool(Loss(CODEX, 4.0, 9000.0, "stream", window="week"))
+    first = ledger.cool(CODEX, 0.0)
+    assert [ledger.cool(CODEX, at) for at in (1.0, 2.0, 3.0)] == [first] * 3
+    assert ledger.cool(CODEX, 3.0, 600.0, window="day").until == 600.0, "what is stated beats what is assumed"
+    stated = ledger.cool(CODEX, 4.0, 9000.0, window="week")
     assert stated.until == 9000.0
-    assert ledger.cool(Loss(CODEX, 5.0)) == stated
-    assert ledger.cool(Loss(CODEX, 6.0, 100.0, "stream", window="day")) == stated
-    assert ledger.cool(Loss(CODEX, 7.0, 8000.0, "stream", window="week")).until == 8000.0
+    assert ledger.cool(CODEX, 5.0) == stated
+    assert ledger.cool(CODEX, 6.0, 100.0, window="day") == stated
+    assert ledger.cool(CODEX, 7.0, 8000.0, window="week").until == 8000.0
 
 
 def test_an_answer_to_an_older_question_clears_nothing(ledger: Ledger) -> None:
     """A turn that began before the loss and still ended well says nothing about the quota since."""
-    loss = ledger.cool(Loss(OPUS, 100.0, 900.0, "stream"))
+    loss = ledger.cool(OPUS, 100.0, 900.0)
     ledger.warm(OPUS, 99.0)
     assert ledger.cooling_of(OPUS, 101.0) == loss
     ledger.warm(OPUS, 101.0)
@@ -114,10 +111,9 @@ def test_an_answer_to_an_older_question_clears_nothing(ledger: Ledger) -> None:
 
 def test_a_person_can_clear_an_account(ledger: Ledger, other: Ledger) -> None:
     """`clear` forgets all of the account and nothing of others."""
-    ledger.cool(Loss(OPUS, 0.0, 900.0, "stream", model="opus"))
-    ledger.cool(Loss(HAIKU, 0.0, 900.0, "stream"))
-    kept = ledger.cool(Loss(CODEX, 0.0, 900.0, "stream"))
-    assert other.clear(OPUS) == 2
+    ledger.cool(HAIKU, 0.0, 900.0)
+    kept = ledger.cool(CODEX, 0.0, 900.0)
+    assert (other.clear(OPUS), other.clear(OPUS)) == (1, 0)
     assert [ledger.cooling_of(agent, 1.0) for agent in (OPUS, HAIKU, CODEX)] == [None, None, kept]
 
 
@@ -125,15 +121,15 @@ def test_known_secrets_are_not_on_disk(tmp_path: Path) -> None:
     """What an agent said about its loss is redacted like any prose (law 14)."""
     home = tmp_path / "home"
     ledger = Ledger(home, Redactor(["correct-horse"]))
-    assert ledger.cool(Loss(CODEX, 0.0, why="key correct-horse is spent")).why == "key [redacted] is spent"
+    assert ledger.cool(CODEX, 0.0, why="key correct-horse is spent").why == "key [redacted] is spent"
     assert not [path for path in home.iterdir() if b"correct-horse" in path.read_bytes()]
     ledger.close()
 
 
 def test_waiting_writes_nothing(ledger: Ledger, other: Ledger, tmp_path: Path) -> None:
     """One who asks again every second costs the disk nothing; now and then it says that it still waits."""
-    assert ledger.ask(OPUS, tmp_path / "a", 0.0, 1) is None
-    assert other.ask(OPUS, tmp_path / "b", 0.0, 1) == Full(1, 0)
+    assert ledger.ask(OPUS, tmp_path / "a", 0.0, 1) == 0
+    assert other.ask(OPUS, tmp_path / "b", 0.0, 1) == 1
     plain = sqlite3.connect(tmp_path / "home" / "ledger.db")
 
     def version() -> int:
@@ -142,9 +138,9 @@ def test_waiting_writes_nothing(ledger: Ledger, other: Ledger, tmp_path: Path) -
 
     before = version()
     for at in (1.0, 10.0, 20.0):
-        assert other.ask(OPUS, tmp_path / "b", at, 1) == Full(1, 0)
+        assert other.ask(OPUS, tmp_path / "b", at, 1) == 1
     assert version() == before
-    assert other.ask(OPUS, tmp_path / "b", 21.0, 1) == Full(1, 0)
+    assert other.ask(OPUS, tmp_path / "b", 21.0, 1) == 1
     assert version() != before
     plain.close()
 
@@ -155,17 +151,17 @@ def test_waiting_writes_nothing(ledger: Ledger, other: Ledger, tmp_path: Path) -
 def test_slots_go_to_those_who_wait_longest(ledger: Ledger, other: Ledger, tmp_path: Path) -> None:
     """A freed slot is the first waiter's, even if a later one asks first."""
     a, b, c, d = (tmp_path / name for name in "abcd")
-    assert ledger.ask(OPUS, a, 0.0, 1) is None
-    assert ledger.ask(OPUS, b, 1.0, 1) == Full(1, 0)
-    assert other.ask(OPUS, c, 2.0, 1) == Full(1, 1)
+    assert ledger.ask(OPUS, a, 0.0, 1) == 0
+    assert ledger.ask(OPUS, b, 1.0, 1) == 1
+    assert other.ask(OPUS, c, 2.0, 1) == 2
     ledger.release(a)
-    assert other.ask(OPUS, c, 3.0, 1) == Full(0, 1)
-    assert other.ask(OPUS, d, 3.0, 1) == Full(0, 2)
-    assert ledger.ask(OPUS, b, 4.0, 1) is None
+    assert other.ask(OPUS, c, 3.0, 1) == 1
+    assert other.ask(OPUS, d, 3.0, 1) == 2
+    assert ledger.ask(OPUS, b, 4.0, 1) == 0
     ledger.release(b)
     ledger.release(b)
-    assert other.ask(OPUS, c, 5.0, 2) is None
-    assert other.ask(OPUS, d, 5.0, 2) is None
+    assert other.ask(OPUS, c, 5.0, 2) == 0
+    assert other.ask(OPUS, d, 5.0, 2) == 0
 
 
 def test_who_waits_and_stopped_asking_holds_nobody_up(ledger: Ledger, other: Ledger, tmp_path: Path) -> None:
@@ -174,19 +170,19 @@ def test_who_waits_and_stopped_asking_holds_nobody_up(ledger: Ledger, other: Led
     ledger.ask(OPUS, a, 0.0, 1)
     ledger.ask(OPUS, b, 0.0, 1)
     ledger.release(a)
-    assert other.ask(OPUS, c, 10.0, 1) == Full(0, 1)
-    assert other.ask(OPUS, c, 200.0, 1) is None
-    assert ledger.ask(OPUS, b, 201.0, 1) == Full(1, 0)
+    assert other.ask(OPUS, c, 10.0, 1) == 1
+    assert other.ask(OPUS, c, 200.0, 1) == 0
+    assert ledger.ask(OPUS, b, 201.0, 1) == 1
 
 
 def test_an_adopted_turn_takes_no_second_slot(ledger: Ledger, other: Ledger, tmp_path: Path) -> None:
     """Whoever asks for a turn that has its slot is told so, full or cooling (rulings 36)."""
     a, b = tmp_path / "a", tmp_path / "b"
-    assert ledger.ask(OPUS, a, 0.0, 1) is None
-    ledger.cool(Loss(OPUS, 1.0, 900.0, "stream"))
-    assert other.ask(OPUS, a, 2.0, 1) is None
-    assert other.ask(CODEX, b, 2.0, 1) == Full(1, 0)
-    assert other.ask(CODEX, b, 2.0, 2) is None
+    assert ledger.ask(OPUS, a, 0.0, 1) == 0
+    ledger.cool(OPUS, 1.0, 900.0)
+    assert other.ask(OPUS, a, 2.0, 1) == 0
+    assert other.ask(CODEX, b, 2.0, 1) == 1
+    assert other.ask(CODEX, b, 2.0, 2) == 0
 
 
 def test_a_waiter_that_must_cool_waits_no_more(ledger: Ledger, tmp_path: Path) -> None:
@@ -194,10 +190,10 @@ def test_a_waiter_that_must_cool_waits_no_more(ledger: Ledger, tmp_path: Path) -
     a, b, c = (tmp_path / name for name in "abc")
     ledger.ask(CODEX, a, 0.0, 1)
     ledger.ask(OPUS, b, 0.0, 1)
-    ledger.cool(Loss(OPUS, 1.0, 900.0, "stream"))
+    ledger.cool(OPUS, 1.0, 900.0)
     assert isinstance(ledger.ask(OPUS, b, 2.0, 1), Cooling)
     ledger.release(a)
-    assert ledger.ask(CODEX, c, 3.0, 1) is None
+    assert ledger.ask(CODEX, c, 3.0, 1) == 0
 
 
 HEAD = """
@@ -229,26 +225,26 @@ def test_a_dead_drivers_slot_is_free(ledger: Ledger, tmp_path: Path) -> None:
     """Killed between the grant and the supervisor, or while it waits, a driver keeps no slot and no place."""
     a, b, c = (tmp_path / name for name in "abc")
     with start(tmp_path, ASK, a) as first:
-        assert heard(first) == "None"
+        assert heard(first) == "0"
         with start(tmp_path, ASK, b) as second:
-            assert heard(second) == "Full(live=1, ahead=0)"
-            assert ledger.ask(CODEX, c, 1.0, 1) == Full(1, 1)
+            assert heard(second) == "1"
+            assert ledger.ask(CODEX, c, 1.0, 1) == 2
             second.kill()
         first.kill()
-    assert ledger.ask(CODEX, c, 2.0, 1) is None
+    assert ledger.ask(CODEX, c, 2.0, 1) == 0
 
 
 def test_a_slot_belongs_to_the_supervisor(ledger: Ledger, tmp_path: Path) -> None:
     """A turn that outlives its driver keeps its slot while its supervisor lives, and no longer (rulings 36)."""
     a, b = tmp_path / "a", tmp_path / "b"
     with start(tmp_path, ASK, a) as driver:
-        assert heard(driver) == "None"
+        assert heard(driver) == "0"
         owner = os.open(a / "owner", os.O_RDWR | os.O_CREAT, 0o600)
         fcntl.flock(owner, fcntl.LOCK_EX)
         driver.kill()
-    assert ledger.ask(CODEX, b, 1.0, 1) == Full(1, 0)
+    assert ledger.ask(CODEX, b, 1.0, 1) == 1
     os.close(owner)
-    assert ledger.ask(CODEX, b, 2.0, 1) is None
+    assert ledger.ask(CODEX, b, 2.0, 1) == 0
 
 
 def test_a_turn_that_ended_frees_its_slot_itself(ledger: Ledger, other: Ledger, tmp_path: Path) -> None:
@@ -258,9 +254,9 @@ def test_a_turn_that_ended_frees_its_slot_itself(ledger: Ledger, other: Ledger, 
     owner = os.open(a / "owner", os.O_RDWR | os.O_CREAT, 0o600)
     fcntl.flock(owner, fcntl.LOCK_EX)
     (a / "exit.json").write_text("{}")
-    assert other.ask(CODEX, b, 1.0, 1) == Full(1, 0)
+    assert other.ask(CODEX, b, 1.0, 1) == 1
     os.close(owner)
-    assert other.ask(CODEX, b, 2.0, 1) is None
+    assert other.ask(CODEX, b, 2.0, 1) == 0
 
 
 @pytest.mark.parametrize("how", ["folder gone", "machine restarted"])
@@ -274,7 +270,7 @@ def test_what_cannot_run_any_more_frees_its_slot(ledger: Ledger, other: Ledger, 
     else:
         (a / "owner").touch()
         ledger.close()
-    assert other.ask(CODEX, b, 1.0, 1) is None
+    assert other.ask(CODEX, b, 1.0, 1) == 0
 
 
 CROWD = """
@@ -310,7 +306,7 @@ def test_processes_that_write_at_once_all_write(ledger: Ledger, tmp_path: Path) 
     """What several runs tell the ledger at the same moment is all there; none of them is turned away."""
     lines = """
 print("ready", flush=True); sys.stdin.readline()
-for n in range(150): ledger.cool(Loss(Agent(id=f"{folder.name}-{n % 3}", kind="k"), float(n), n + 1000.0, "stream"))
+for n in range(150): ledger.cool(Agent(id=f"{folder.name}-{n % 3}", kind="k"), float(n), n + 1000.0)
 """
     crowd = [start(tmp_path, lines, tmp_path / f"p{n}") for n in range(4)]
     assert [heard(process) for process in crowd] == ["ready"] * 4
@@ -331,7 +327,7 @@ for n in range(150): ledger.cool(Loss(Agent(id=f"{folder.name}-{n % 3}", kind="k
 
 def test_processes_open_a_fresh_ledger_at_once(tmp_path: Path) -> None:
     """The first moment of a machine: several processes make one ledger."""
-    crowd = [start(tmp_path, 'ledger.cool(Loss(agent, 0.0)); print("done")', tmp_path) for _ in range(4)]
+    crowd = [start(tmp_path, 'ledger.cool(agent, 0.0); print("done")', tmp_path) for _ in range(4)]
     assert [heard(process) for process in crowd] == ["done"] * 4
     for process in crowd:
         process.communicate()

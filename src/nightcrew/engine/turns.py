@@ -18,7 +18,7 @@ from nightcrew.engine.tools import Ctx, off
 from nightcrew.git import slots, snapshot, workspace
 from nightcrew.git.sync import head_of
 from nightcrew.journal.blobs import Blobs
-from nightcrew.ledger import Cooling, Loss
+from nightcrew.ledger import Cooling
 from nightcrew.proc import job
 from nightcrew.proc.job import Absent, Exit, Job, Lost, Running
 from nightcrew.proc.sandbox import Sandbox
@@ -66,8 +66,8 @@ async def _admit(effect: StartTurn, ctx: Ctx, agent: Agent) -> ev.EffectAnswer |
     look_s = FIRST_LOOK_S
     while found := await off(ctx.tools.ledger.ask, agent, ctx.folder, ctx.tools.clock.now(), ctx.tools.max_turns):
         if isinstance(found, Cooling):
-            until, window, source = found.until, found.window, found.source
-            return ev.AgentCooling(key=effect.key, agent=agent.id, until=until, window=window, source=source)
+            how = "assumed" if found.losses else ""
+            return ev.AgentCooling(key=effect.key, agent=agent.id, until=found.until, window=found.window, source=how)
         await ctx.tools.clock.sleep(look_s)
         look_s = min(2 * look_s, LONGEST_LOOK_S)
     return None
@@ -217,6 +217,4 @@ def _tell_ledger(ctx: Ctx, agent: Agent, judged: Judged, end: Exit) -> None:
     if judged.kind is Class.Ok:
         ctx.tools.ledger.warm(agent, end.began_at)
     elif judged.kind is Class.Quota:
-        why = line(judged.reason)
-        loss = Loss(agent, end.ended_at, judged.reset_at, window=judged.window, why=why, run=ctx.run)
-        ctx.tools.ledger.cool(loss)
+        ctx.tools.ledger.cool(agent, end.ended_at, judged.reset_at, judged.window, line(judged.reason))
