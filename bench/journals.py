@@ -21,12 +21,12 @@ MODEL = 3
 def many_runs(home: Path, count: int) -> None:
     """Runs beside the newest one, each begun as it was."""
     journal = Journal(home)
-    newest = journal.recent(1)[0]
-    first = next(journal.entries(newest.run)).event
+    start = next(journal.entries(journal.recent(1)[0]))
+    first, began_at = start.event, start.at
     if isinstance(first, RunStarted):
         for number in range(count):
             run = RunId(f"20200101-000000-{number:05x}")
-            journal.create(run, newest.repo, newest.title, newest.created_at + number, structs.replace(first, run=run))
+            journal.create(run, first.repo, first.task.title, began_at + number, structs.replace(first, run=run))
     journal.close()
 
 
@@ -35,20 +35,22 @@ def long_run(home: Path, count: int) -> str:
     journal = Journal(home)
     newest = journal.recent(1)[0]
     run = RunId("20300101-000000-beef")
-    facts = endless([entry.event for entry in journal.entries(newest.run)], newest.run, run)
-    journal.create(run, newest.repo, newest.title, newest.created_at + 1, lasting(next(facts)))
+    entries = list(journal.entries(newest))
+    facts, began_at = endless([entry.event for entry in entries], newest, run), entries[0].at
+    first = lasting(next(facts))
+    journal.create(run, first.repo, first.task.title, began_at + 1, first)
     lease = journal.acquire(run)
     seq = 1
     while seq < count:
         some = tuple(islice(facts, min(BATCH, count - seq)))
-        seq = journal.append(lease, seq, newest.created_at + seq, *some)[-1].seq
+        seq = journal.append(lease, seq, began_at + seq, *some)[-1].seq
     journal.snapshot_save(lease, seq, folded(journal, run))
     lease.release()
     journal.close()
     return run
 
 
-def lasting(first: Event) -> Event:
+def lasting(first: Event) -> RunStarted:
     """The first fact of a run that may go on for ever."""
     if not isinstance(first, RunStarted):
         raise TypeError(first)

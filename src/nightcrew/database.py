@@ -18,12 +18,7 @@ Row = tuple[Any, ...]
 
 
 class Unusable(Exception):  # noqa: N818 — it names a condition of the machine, as the other facts about it do
-    """Nothing can be recorded (disk full, read-only, damaged): what is running stops here and resumes later. `reason` is one line."""
-
-    def __init__(self, reason: str) -> None:
-        """Keep the line for whoever prints it."""
-        super().__init__(reason)
-        self.reason = reason
+    """Nothing can be recorded (disk full, read-only, damaged): what is running stops here and resumes later. Says so in one line."""
 
 
 @contextmanager

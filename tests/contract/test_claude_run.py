@@ -57,7 +57,7 @@ def test_claude_plans_works_is_reviewed_and_lands(
 
     assert ended.returncode == 0, ended.stdout + ended.stderr
     journal = Journal(tmp_path / "state")
-    run = journal.recent(1)[0].run
+    run = journal.recent(1)[0]
     turns = [entry.event for entry in journal.entries(run) if isinstance(entry.event, TurnEnded)]
     assert [turn.key.split("/")[2] for turn in turns] == ["plan", "implement", "review", "commit"]
     assert all(turn.outcome.session and turn.outcome.tokens for turn in turns)

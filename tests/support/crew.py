@@ -169,7 +169,7 @@ class Crew:
         """All runs, the newest first."""
         if not (self.state_home / "journal.db").exists():
             return []
-        return [RunId(row.run) for row in self.journal().recent(100)]
+        return list(self.journal().recent(100))
 
     @property
     def run(self) -> RunId:
@@ -220,7 +220,7 @@ class Crew:
 
         def driven() -> bool:
             holders = ((run, self.journal().holder(run)) for run in self.runs())
-            found.extend(run for run, holder in holders if holder and holder.pid == process.pid)
+            found.extend(run for run, holder in holders if holder == process.pid)
             return bool(found) or process.poll() is not None
 
         until(driven)

@@ -121,6 +121,8 @@ def _write(repo: Repo, first: ev.RunStarted, text: str, env: Mapping[str, str], 
 
 def _instruction(ask: StartAsk) -> str:
     named = f"the task file {ask.file}" if ask.file else "the task"
+    if ask.file and ask.text is not None:
+        raise UserError("the task is told twice, in words and in a file", "leave one of them out")
     try:
         # What was typed and is not UTF-8 comes as surrogates.
         given = ask.file.read_bytes() if ask.file else (ask.text or "").encode(errors="surrogateescape")
@@ -147,7 +149,7 @@ def _roster(config: Config, env: Mapping[str, str]) -> tuple[tuple[Agent, ...], 
     developers = config.roles.chain(AgentRole.Developer)
     if not [name for name in developers if name not in missing]:
         looked = [missing[name] for name in developers] or [f"looked for {', '.join(catalog.looked_for())} on PATH"]
-        hint = "install one, or describe one under [[agents]]: nightcrew init"
+        hint = f"install one, or describe one under [[agents]] in {ground.MACHINE_FILE}"
         raise UserError(f"no usable agent: {'; '.join(looked)}", hint)
     roster = (_resolved(agent, found[agent.id].program, env) for agent in config.roster)
     return tuple(roster), tuple(f"agent {name}: {why}" for name, why in missing.items())
@@ -179,7 +181,7 @@ def drive(
 ) -> local.Left:  # fmt: skip
     """Drive a run until it rests. SIGINT parks, a second stops now; SIGTERM and SIGHUP leave, agents run on (rulings 11)."""
     tools = wiring.open_tools(run, env, ground.load_config(None, env, {}).max_turns)
-    lease = tools.journal.take_over(run) if take_over else tools.journal.acquire(run)
+    lease = tools.journal.acquire(run, take_over=take_over)
     try:
         return local.drive(tools, run, lease, on_entry, wait=wait)
     finally:
@@ -254,8 +256,7 @@ def answer(run: RunId, env: Mapping[str, str], text: str, question: str = "") ->
 
 def driven(run: RunId, env: Mapping[str, str]) -> int:
     """The pid of the process that drives the run now; 0 when nobody does."""
-    holder = wiring.open_journal(env).holder(run)
-    return holder.pid if holder else 0
+    return wiring.open_journal(env).holder(run) or 0
 
 
 def view(run: RunId, env: Mapping[str, str]) -> RunState:
@@ -306,7 +307,7 @@ def clean(cwd: Path, env: Mapping[str, str], run: str | None = None) -> list[Cle
     """Remove what runs of this repository left that is proven landed or rescued; list the rest. A run that is not over is left alone."""
     journal, pool = wiring.open_journal(env), wiring.pool_of(cwd, env)
     mine = journal.recent_of(here.repo_id(pool.repo), 10_000)
-    return [_clean_one(pool, name, env) for name in ([journal.find(run)] if run is not None else [row.run for row in mine])]
+    return [_clean_one(pool, name, env) for name in ([journal.find(run)] if run is not None else mine)]
 
 
 def _clean_one(pool: Pool, run: RunId, env: Mapping[str, str]) -> Cleaned:

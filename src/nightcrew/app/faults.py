@@ -13,7 +13,7 @@ from nightcrew.redact import Redactor
 def fault(error: Exception, env: Mapping[str, str]) -> tuple[str, int]:
     """One line for the person and the exit code. No journal, or a run taken over: 1. Anything else is our bug, its traceback kept: 70."""
     if isinstance(error, JournalUnusable):
-        return f"nothing can be recorded, so nothing goes on: {error.reason} (mend it, then: nightcrew resume)", 1
+        return f"nothing can be recorded, so nothing goes on: {error} (mend it, then: nightcrew resume)", 1
     if isinstance(error, Fenced):
         return f"{error}; this process leaves it alone", 1
     hide = Redactor(known_secrets(env)).text

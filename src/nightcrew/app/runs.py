@@ -40,7 +40,7 @@ def rows(env: Mapping[str, str], limit: int) -> list[Row]:
         found = database.rows(sql["recent"], limit)
         places = {repo: database.row(sql["place"], repo) for repo in {row[1] for row in found}}
     made = []
-    for run, repo, title, created_at, _, last_at, line in found:
+    for run, repo, title, created_at, last_at, line in found:
         word, short, place = next(filter(line.startswith, WORDS), DRIVEN[0]), run.rsplit("-", 1)[-1], places[repo]
         driven = word in DRIVEN and held(home / "runs" / run / "lease")
         stopped = f" (stopped; nightcrew resume {short})" if word in DRIVEN and not driven else ""

@@ -5,21 +5,21 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import msgspec
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from nightcrew.app.home import home_of, known_secrets
-from nightcrew.app.story import steps
+from nightcrew.app.story import Story, steps, story
 from nightcrew.app.views import clock, headline, printable
 from nightcrew.core.effects import RunCommands, StartTurn
 from nightcrew.core.events import EffectStarted, Entry, Record
-from nightcrew.core.ids import EffectId, RunId
+from nightcrew.core.ids import EffectId, RunId, short
 from nightcrew.core.reducer import wanted
 from nightcrew.core.state import line
 from nightcrew.errors import UserError
 from nightcrew.journal.store import Journal
 from nightcrew.redact import Redactor
 
-__all__ = ["Replayed", "RunId", "Seen", "effect_folder", "outputs", "replayed", "seen", "told"]
+__all__ = ["Replayed", "RunId", "Seen", "effect_folder", "outputs", "replayed", "seen", "shown", "told"]
 
 
 class Seen(NamedTuple):
@@ -39,7 +39,15 @@ def seen(env: Mapping[str, str], name: str | None = None) -> Seen:
     newest = journal.recent(1) if journal else ()
     if not journal or not newest:
         raise UserError("there are no runs yet", 'start one: nightcrew run "…"')
-    return Seen(journal, journal.find(name) if name is not None else newest[0].run)
+    return Seen(journal, journal.find(name) if name is not None else newest[0])
+
+
+def shown(seen: Seen) -> Story:
+    """Its story; the next thing to do with a run that a process drives is to watch it."""
+    told, name = story(seen.entries()), short(seen.run)
+    if told.stands.next_command != f"nightcrew resume {name}" or not seen.journal.holder(seen.run):
+        return told
+    return structs.replace(told, stands=structs.replace(told.stands, next_command=f"nightcrew watch {name}"))
 
 
 def effect_folder(home: Path, key: EffectId) -> Path:
@@ -87,9 +95,10 @@ class Replayed(Struct, frozen=True):
 
 def replayed(entries: Iterable[Entry], seq: int | None = None) -> Replayed:
     """The run after entry `seq`, or after the newest. Raises UserError when there is no such entry."""
-    told = [step for step in steps(entries) if seq is None or step.entry.seq <= seq]
-    if not told or seq not in {None, told[-1].entry.seq}:
-        raise UserError(f"there is no entry {seq}", f"the last is {told[-1].entry.seq if told else 'not written yet'}")
+    told = list(steps(entries))
+    if seq is not None and not 0 < seq <= len(told):
+        raise UserError(f"there is no entry {seq}", f"there are 1 to {len(told)}")
+    del told[seq or len(told) :]
     entry, state = told[-1].entry, told[-1].after
     want = tuple(f"Record {type(w.event).__name__}" if isinstance(w, Record) else w.key for w in wanted(state))
     run, fact, now = state.started.run, msgspec.to_builtins(entry.event), headline(state)

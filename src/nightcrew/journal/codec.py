@@ -34,10 +34,6 @@ TOLD = (Agent, Settings)
 """What the operator told the run: all of it is executed, none of it is prose."""
 
 
-class Unreadable(UserError):  # noqa: N818 — says what the bytes are
-    """Bytes in the journal are not a fact this nightcrew knows."""
-
-
 def encode(event: Event) -> bytes:
     """The fact as JSON; equal facts give equal bytes."""
     return msgspec.json.encode(event, order="deterministic")
@@ -46,16 +42,16 @@ def encode(event: Event) -> bytes:
 def decode(data: bytes, schema: int, lifters: Lifters = LIFTERS, newest: int = SCHEMA) -> Event:
     """The fact that was written under `schema`; an older one is lifted step by step to `newest`.
 
-    Raises `Unreadable` for a newer schema, an unknown fact, a missing field or a number out of its range (rulings 32).
+    Raises `UserError` for a newer schema, an unknown fact, a missing field or a number out of its range (rulings 32).
     """
     if schema > newest:
-        raise Unreadable(f"this run was written by a newer nightcrew ({schema}, known {newest})", "upgrade nightcrew")
+        raise UserError(f"this run was written by a newer nightcrew ({schema}, known {newest})", "upgrade nightcrew")
     try:
         for step in range(schema, newest):
             data = msgspec.json.encode(lifters[step](msgspec.json.decode(data)))
         return _decoder().decode(data)
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
-        raise Unreadable(f"a fact in the journal cannot be read: {error}") from error
+        raise UserError(f"a fact in the journal cannot be read: {error}") from error
 
 
 @cache

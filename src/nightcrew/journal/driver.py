@@ -1,7 +1,4 @@
-"""What the driver of a run holds, as files in the run's folder: the lease (rulings 8), and the bell by which any process wakes it.
-
-The lease's lock is freed by the kernel at death; the number that outlives a frozen holder is raised and compared in `store`.
-"""
+"""What the driver of a run holds, as files in the run's folder: the lease (rulings 8; freed by the kernel at death), and the bell that wakes it."""
 
 import os
 import time
@@ -10,25 +7,12 @@ from io import FileIO
 from pathlib import Path
 from typing import NamedTuple
 
-import msgspec
-
 from nightcrew.core.ids import RunId
 from nightcrew.database import held, locked
 from nightcrew.errors import UserError
 
 GLANCES = 100
 """How often a taken lease is tried again, a millisecond apart: who only looks at it has it for microseconds."""
-
-
-class Holder(msgspec.Struct, frozen=True):
-    """Who drives a run, as it signed itself: its pid and since when (seconds since the epoch). For messages only."""
-
-    pid: int = 0
-    since: float = 0.0
-
-
-class RunBusy(UserError):  # noqa: N818 — says how the run is
-    """Another process drives this run; the message names it."""
 
 
 class Lease(NamedTuple):
@@ -44,34 +28,27 @@ class Lease(NamedTuple):
 
 
 def seize(path: Path, run: RunId) -> int:
-    """Lock the lease file and sign it; gives its descriptor, which no program started later inherits. Raises `RunBusy`."""
+    """Lock the lease file and sign it; gives its descriptor, which no program started later inherits. Raises `UserError`: another process has it."""
     for _ in range(GLANCES):
         fd = locked(path)
         if fd >= 0:
             os.ftruncate(fd, 0)
-            os.pwrite(fd, msgspec.json.encode(Holder(os.getpid(), time.time())), 0)
+            os.pwrite(fd, b"%d" % os.getpid(), 0)
             return fd
         time.sleep(0.001)
-    hint = "wait for it, park it, or `nightcrew resume --take-over`"
-    raise RunBusy(f"run {run} is being driven by process {_signed(path).pid}", hint)
+    hint = "nightcrew watch follows it, park stops it; if it hangs: nightcrew resume --take-over"
+    raise UserError(f"run {run} is being driven by process {_signed(path)}", hint)
 
 
-def usurp(path: Path, run: RunId) -> int:
-    """The same in place of the holder, who keeps its lock on a file that nobody sees any more."""
-    path.unlink(missing_ok=True)
-    return seize(path, run)
-
-
-def holder(path: Path) -> Holder | None:
-    """Who holds the lease now, or None."""
+def holder(path: Path) -> int | None:
+    """The pid of the process that holds the lease now, 0 if it has not signed yet; None when nobody does."""
     return _signed(path) if held(path) else None
 
 
-def _signed(path: Path) -> Holder:
-    try:
-        return msgspec.json.decode(path.read_bytes(), type=Holder)
-    except (OSError, msgspec.MsgspecError):
-        return Holder()
+def _signed(path: Path) -> int:
+    with suppress(OSError, ValueError):
+        return int(path.read_bytes())
+    return 0
 
 
 class Bell(FileIO):

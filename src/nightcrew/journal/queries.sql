@@ -50,15 +50,11 @@ SELECT seq, state, key FROM snapshots WHERE run = ?;
 
 -- name: recent
 SELECT run, repo, title, created_at,
-    (SELECT seq FROM entries WHERE entries.run = runs.run ORDER BY seq DESC LIMIT 1),
     (SELECT at FROM entries WHERE entries.run = runs.run ORDER BY seq DESC LIMIT 1), line
 FROM runs ORDER BY created_at DESC, run DESC LIMIT ?;
 
 -- name: recent_of
-SELECT run, repo, title, created_at,
-    (SELECT seq FROM entries WHERE entries.run = runs.run ORDER BY seq DESC LIMIT 1),
-    (SELECT at FROM entries WHERE entries.run = runs.run ORDER BY seq DESC LIMIT 1), line
-FROM runs WHERE repo = ? ORDER BY created_at DESC, run DESC LIMIT ?;
+SELECT run FROM runs WHERE repo = ? ORDER BY created_at DESC, run DESC LIMIT ?;
 
 -- name: find
 SELECT run FROM runs
@@ -69,7 +65,7 @@ ORDER BY created_at DESC, run DESC;
 INSERT INTO inbox (run, at, schema, word) VALUES (?, ?, ?, ?) RETURNING id;
 
 -- name: words
-SELECT id, at, schema, word FROM inbox WHERE run = ? AND taken IS NULL ORDER BY id;
+SELECT id, schema, word FROM inbox WHERE run = ? AND taken IS NULL ORDER BY id;
 
 -- name: take
 UPDATE inbox SET taken = ? WHERE id = ? AND run = ? AND taken IS NULL;

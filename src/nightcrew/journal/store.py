@@ -1,7 +1,7 @@
 """The journal itself: runs, their facts, leases, snapshots, people's words, places. What writes returns when the disk has it."""
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
 from typing import NamedTuple, TypeVar
@@ -14,10 +14,10 @@ from nightcrew.core.ids import RunId, short
 from nightcrew.database import Database, Unusable as JournalUnusable, statements, unusable
 from nightcrew.errors import UserError
 from nightcrew.journal import VERSION, codec
-from nightcrew.journal.driver import Bell, Holder, Lease, RunBusy, holder, ring, seize, usurp
+from nightcrew.journal.driver import Bell, Lease, holder, ring, seize
 from nightcrew.redact import Redactor
 
-__all__ = ["Fenced", "Journal", "JournalUnusable", "Lease", "RunBusy", "RunRow", "SeqMoved", "Word"]
+__all__ = ["Fenced", "Journal", "JournalUnusable", "Lease", "SeqMoved", "Word"]
 
 PAGE = 1000
 
@@ -32,23 +32,10 @@ class SeqMoved(Exception):  # noqa: N818 — what happened, not a mistake
     """Facts were appended since the decision was made: read them and decide again."""
 
 
-class RunRow(NamedTuple):
-    """A run as a list shows it. `repo` names a place; `last_seq` and `last_at` are those of its newest fact; `line` as last said to `append`."""
-
-    run: RunId
-    repo: str
-    title: str
-    created_at: float
-    last_seq: int
-    last_at: float
-    line: str
-
-
 class Word(NamedTuple):
     """What a person said to a run from another process, not yet a fact of it."""
 
     id: int
-    at: float
     event: Event
 
 
@@ -81,13 +68,13 @@ class Journal:
             self._db.change(self._sql["append"], run, 1, at, codec.SCHEMA, codec.encode(event))
         return Entry(1, at, event)
 
-    def recent(self, limit: int) -> tuple[RunRow, ...]:
+    def recent(self, limit: int) -> tuple[RunId, ...]:
         """The newest runs first; costs what it shows."""
-        return tuple(map(RunRow._make, self._db.rows(self._sql["recent"], limit)))
+        return tuple(RunId(row[0]) for row in self._db.rows(self._sql["recent"], limit))
 
-    def recent_of(self, repo: str, limit: int) -> tuple[RunRow, ...]:
+    def recent_of(self, repo: str, limit: int) -> tuple[RunId, ...]:
         """The newest runs of one repository first."""
-        return tuple(map(RunRow._make, self._db.rows(self._sql["recent_of"], repo, limit)))
+        return tuple(RunId(row[0]) for row in self._db.rows(self._sql["recent_of"], repo, limit))
 
     def find(self, name: str) -> RunId:
         """The run meant by an id, its short name, or the beginning of its id. Raises `UserError`: unknown, or several (with the list)."""
@@ -111,24 +98,22 @@ class Journal:
             raise UserError(f"the journal does not know where '{name}' lies")
         return Path(row[0])
 
-    def acquire(self, run: RunId) -> Lease:
-        """Become the run's one driver. Raises `RunBusy` while another process is, `UserError` for an unknown run."""
-        return self._leased(run, seize)
-
-    def take_over(self, run: RunId) -> Lease:
-        """Become the driver in place of a live or frozen one, whose next append fails with `Fenced` (rulings 8)."""
-        return self._leased(run, usurp)
-
-    def holder(self, run: RunId) -> Holder | None:
-        """The process that drives the run now, as it signed itself; None when nobody does."""
+    def holder(self, run: RunId) -> int | None:
+        """The pid of the process that drives the run now; None when nobody does."""
         return holder(self.folder(run) / "lease")
 
-    def _leased(self, run: RunId, seizing: Callable[[Path, RunId], int]) -> Lease:
+    def acquire(self, run: RunId, *, take_over: bool = False) -> Lease:
+        """Become the run's one driver. Raises `UserError`: it is unknown, or another process drives it.
+
+        With `take_over` in place of that one, live or frozen, whose next append fails with `Fenced` (rulings 8).
+        """
         with ExitStack() as undo:
             # Lock and number in one transaction: of several that come at once, each has both or none.
             with self._db.transaction():
-                fence = self._fence(run) + 1
-                undo.callback(os.close, seizing(self.folder(run) / "lease", run))
+                fence, path = self._fence(run) + 1, self.folder(run) / "lease"
+                if take_over:  # the other keeps its lock on a file that nobody sees any more
+                    path.unlink(missing_ok=True)
+                undo.callback(os.close, seize(path, run))
                 self._db.change(self._sql["set_fence"], fence, run)
             return Lease(run, fence, undo.pop_all())
 
@@ -171,7 +156,7 @@ class Journal:
         return 0 if row is None else int(row[0])
 
     def entries(self, run: RunId, after: int = 0) -> Iterator[Entry]:
-        """The facts after entry `after` in order, read page by page: a slow reader holds nothing up. Raises `codec.Unreadable`."""
+        """The facts after entry `after` in order, read page by page: a slow reader holds nothing up. Raises `UserError`: one cannot be read."""
         while page := self._db.rows(self._sql["entries"], run, after, PAGE):
             for seq, at, schema, data in page:
                 yield Entry(seq, at, codec.decode(data, schema))
@@ -205,7 +190,7 @@ class Journal:
     def words(self, run: RunId) -> tuple[Word, ...]:
         """The words nobody took yet, in the order they were said. Name their ids in `append(takes=…)`."""
         rows = self._db.rows(self._sql["words"], run)
-        return tuple(Word(number, at, codec.decode(data, schema)) for number, at, schema, data in rows)
+        return tuple(Word(number, codec.decode(data, schema)) for number, schema, data in rows)
 
     def listen(self, run: RunId) -> Bell:
         """The driver's bell. Listen first and read `words` then, and none is missed."""

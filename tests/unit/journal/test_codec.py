@@ -15,6 +15,7 @@ from nightcrew.core.ids import AgentId, EffectId, RunId, SeatKey, SlotId
 from nightcrew.core.roster import Agent, AgentRole
 from nightcrew.core.settings import Settings, Verify
 from nightcrew.core.work import Blob, PipelinePhase
+from nightcrew.errors import UserError
 from nightcrew.journal import codec
 from nightcrew.redact import REDACTED, Redactor
 
@@ -66,14 +67,14 @@ def test_numbers_out_of_range_are_refused(field: str, value: object) -> None:
     """Levels are 0 to 4 and counts 32 bits without sign; anything else in the journal is no fact (rulings 32)."""
     raw = {"type": "RecoveryAttempted", "level": 1, "attempt_count": 1, "target_phase": "Review"}
     assert codec.encode(codec.decode(msgspec.json.encode(raw), codec.SCHEMA)) == msgspec.json.encode(raw)
-    with pytest.raises(codec.Unreadable):
+    with pytest.raises(UserError):
         codec.decode(msgspec.json.encode(raw | {field: value}), codec.SCHEMA)
 
 
 @pytest.mark.parametrize("data", [b"", b"{", b"[]", b'{"type":"Nothing"}', b'{"reason":"x"}', b"\xff", b"null"])
 def test_what_is_no_fact_is_refused(data: bytes) -> None:
     """Damaged bytes are one error of the user's kind, never a traceback of a library."""
-    with pytest.raises(codec.Unreadable):
+    with pytest.raises(UserError):
         codec.decode(data, codec.SCHEMA)
 
 
@@ -139,13 +140,13 @@ def test_older_facts_are_lifted_step_by_step() -> None:
 
     old = b'{"type":"DevFixSkipped","cause":"disabled"}'
     assert codec.decode(old, 1, {1: renamed, 2: again}, newest=3) == events.DevFixSkipped(reason="disabled!")
-    with pytest.raises(codec.Unreadable):
+    with pytest.raises(UserError):
         codec.decode(old, 1, {1: renamed, 2: lambda raw: raw}, newest=3)
 
 
 def test_a_newer_schema_asks_for_an_upgrade() -> None:
     """An older nightcrew never guesses what a newer one meant."""
-    with pytest.raises(codec.Unreadable, match="newer nightcrew") as error:
+    with pytest.raises(UserError, match="newer nightcrew") as error:
         codec.decode(b'{"type":"ResumeAsked"}', codec.SCHEMA + 1)
     assert "upgrade" in error.value.hint
 
