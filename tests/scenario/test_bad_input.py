@@ -76,6 +76,7 @@ def test_task_files(crew: Crew, tmp_path: Path) -> None:
     refused(crew, "--file", str(tmp_path), says=tmp_path.name)
     refused(crew, "--file", str(latin), says="UTF-8")
     refused(crew, "--file", str(empty), says="empty")
+    refused(crew, "--file", str(latin), "write the note", says="twice")
 
 
 def test_a_task_that_no_commit_can_hold(crew: Crew, tmp_path: Path) -> None:
@@ -118,6 +119,22 @@ def test_a_path_with_a_line_break(crew: Crew) -> None:
     refused(crew, "write the note", says="line break", cwd=broken)
 
 
+def test_a_limit_that_does_not_exist(crew: Crew) -> None:
+    """The four that there are are named."""
+    crew.solo()
+    refused(crew, "--limit", "money=3", "write the note", says="usd, tokens, turns, wall")
+
+
+def test_a_task_from_a_pipe(crew: Crew) -> None:
+    """`nightcrew run -` takes the task from its standard input."""
+    crew.solo({"node": "implement", "do": [{"must_read": "second line"}, {"append": "note.txt", "text": "four\n"}]})
+    words, text = [sys.executable, "-m", "nightcrew", "run", "-"], "write the note\nsecond line\n"
+
+    assert subprocess.run(words, cwd=crew.repo, env=crew.env, input=text, text=True, check=False).returncode == 0
+
+    assert crew.state().started.task.title == "write the note"
+
+
 def test_a_task_from_a_file(crew: Crew, tmp_path: Path) -> None:
     """The whole text reaches the agent, whatever it holds; the title is its first line that says something."""
     text = '\n\nGrüße: `$(touch /tmp/no)` {braces} "quoted"\nsecond line\n'
@@ -136,7 +153,7 @@ def test_no_usable_agent(crew: Crew) -> None:
     (bare / "git").symlink_to(subprocess.run(["which", "git"], capture_output=True, text=True, check=True).stdout.strip())
     said = refused(crew, "write the note", says="no usable agent", env={**crew.env, "PATH": str(bare)})
     assert "claude" in said
-    assert "nightcrew init" in said
+    assert "config.toml" in said
 
 
 def test_a_program_that_is_not_there(crew: Crew) -> None:

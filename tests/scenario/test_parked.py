@@ -87,6 +87,8 @@ def test_cancel_rescues_what_was_done(crew: Crew) -> None:
     kept = repos.refs(crew.repo, "refs/nightcrew/rescue")
     assert kept
     assert any(crew.shown(ref, "note.txt").endswith("four\n") for ref in kept)
+    assert done.out.count("rescued: ") == len(kept)
+    assert done.out.count(f"nightcrew show {crew.run[-4:]}") == 1
     assert crew.call("cancel", crew.run).code == 2
     assert "+four" in crew.call("diff", crew.run).out
 
@@ -97,6 +99,7 @@ def test_a_live_run_says_who_drives_it(crew: Crew) -> None:
     process = crew.start("run", "write the note")
     crew.begun(process, "impl-A")
 
+    assert f"next: nightcrew watch {crew.run[-4:]}" in crew.call("show").out
     refused = crew.call("resume", crew.run)
 
     assert refused.code == 2

@@ -21,6 +21,7 @@ from nightcrew.git.repo import Repo, identity, open_repo, repo_id, target
 from nightcrew.ledger import Ledger
 
 LOW_BYTES = 1024**3
+MACHINE_FILE = "~/.config/nightcrew/config.toml"
 
 
 class Check(NamedTuple):
@@ -129,7 +130,7 @@ def doctor(cwd: Path, env: Mapping[str, str]) -> tuple[list[Check], tuple[Row, .
     checks += [Check(f"agent {r.id}", ok=not r.missing, text=r.missing or r.program) for r in rows]
     if not any(not r.missing and str(AgentRole.Developer) in r.roles for r in rows):
         told = f"nobody can work; looked for {', '.join(catalog.looked_for())} on PATH"
-        checks.append(Check("agents", ok=False, text=told, hint="describe one under [[agents]]"))
+        checks.append(Check("agents", ok=False, text=told, hint=f"describe one under [[agents]] in {MACHINE_FILE}"))
     return checks, resolved(config)
 
 

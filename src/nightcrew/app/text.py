@@ -8,6 +8,8 @@ from nightcrew.app.views import Conclusion, clock, count, printable, span
 from nightcrew.core.limits import VALVES, Limit
 from nightcrew.core.state import line
 
+__all__ = ["VALVES", "ending_told", "recovery_told", "told"]
+
 
 def told(story: Story) -> list[str]:
     """The whole story."""
@@ -22,10 +24,10 @@ def recovery_told(story: Story) -> list[str]:
 
 def ending_told(end: Conclusion) -> list[str]:
     """The last words of `run`, `resume` and `watch`: how it stands, what comes next, how to undo it, where the story is."""
-    lines = [f"{end.short} {end.headline}"]
-    lines += [f"  next: {end.next_command}"] if end.next_command else []
+    lines, show = [f"{end.short} {end.headline}"], f"nightcrew show {end.short}"
+    lines += [f"  next: {end.next_command}"] if end.next_command not in {"", show} else []
     lines += [f"  undo: {end.undo}"] if end.undo and end.word == "landed" else []
-    return [printable(text) for text in (*lines, f"  the whole story: nightcrew show {end.short}")]
+    return [printable(text) for text in (*lines, f"  the whole story: {show}")]
 
 
 def _told(story: Story, sections: dict[str, "Section"]) -> list[str]:

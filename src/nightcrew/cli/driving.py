@@ -1,5 +1,6 @@
 """Verbs that do something with runs: `run`, `resume`, `answer`, `park`, `cancel`, `diff`, `clean`, `demo`."""
 
+import shlex
 import signal
 import sys
 from collections.abc import Sequence
@@ -10,7 +11,7 @@ import click
 from nightcrew.app import control
 from nightcrew.app.ground import Untrusted
 from nightcrew.app.seen import RunId, seen
-from nightcrew.app.text import ending_told
+from nightcrew.app.text import VALVES, ending_told
 from nightcrew.app.views import conclusion
 from nightcrew.cli.output import aside, environment, folder, json_option, run_argument, say
 from nightcrew.cli.screen import screen
@@ -36,10 +37,10 @@ def run(
     *, text: tuple[str, ...], file_: Path | None, mode: str | None, target: str | None, limit: tuple[str, ...],
     no_wait: bool, json_: bool, **switches: bool,
 ) -> int:  # fmt: skip
-    """Hand off the task TEXT and see it through: plan, work, review, gate, landing."""
+    """Hand off the task TEXT (`-`: what is piped in) and see it through: plan, work, review, gate, landing."""
     given = {"land.mode": mode, "land.target": target, **{f"limits.{k}": v for k, v in _limits(limit).items()}}
     overrides = {name: value for name, value in given.items() if value is not None}
-    words = " ".join(text) if text else None
+    words = sys.stdin.buffer.read().decode(errors="surrogateescape") if text == ("-",) else " ".join(text) if text else None
     ask = control.StartAsk(folder(), words, file_, overrides, verbs=frozenset(TABLE), **switches)
     return _drive(_started(ask), json_=json_, wait=not no_wait)
 
@@ -142,15 +143,16 @@ def demo(*, crash: bool) -> int:
         left = control.drive(started, where.env, on_entry=demo.meddling(where, show))
     told = text.told(story.story(seen(where.env, started).entries()))
     click.echo("\n".join(["", *told, "", *demo.history(where), ""]))
-    click.echo(f"Look around: cd {where.project}; NIGHTCREW_HOME={where.env['NIGHTCREW_HOME']} nightcrew show")
+    us = shlex.join(["env", f"NIGHTCREW_HOME={where.env['NIGHTCREW_HOME']}", sys.executable, "-m", "nightcrew"])
+    click.echo(f"Look around: cd {where.project} && {us} show\nClear it away: rm -rf {where.root}")
     return conclusion(left.state).exit_code
 
 
 def _limits(given: Sequence[str]) -> dict[str, str]:
     """`usd=5` and so on, by name. What the values mean is the configuration's to say."""
     limits = {name.strip(): value.strip() for name, _, value in (text.partition("=") for text in given)}
-    if not all((*limits, *limits.values())):
-        raise UserError(f"'{' '.join(given)}' is not a limit", "write it as --limit usd=5")
+    if not all(name in VALVES and value for name, value in limits.items()):
+        raise UserError(f"'{' '.join(given)}' is not a limit", f"there are {', '.join(VALVES)}; write it as --limit usd=5")
     return limits
 
 

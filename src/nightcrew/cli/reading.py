@@ -4,7 +4,7 @@ import sys
 
 import click
 
-from nightcrew.app import live, seen, story, text
+from nightcrew.app import live, seen, text
 from nightcrew.app.views import conclusion, printable
 from nightcrew.cli.output import environment, json_option, run_argument, say
 from nightcrew.cli.screen import screen
@@ -16,7 +16,7 @@ from nightcrew.cli.screen import screen
 @json_option
 def show(run: str | None, *, recovery: bool, json_: bool) -> None:
     """The whole story of RUN (the newest if none is named)."""
-    found = story.story(seen.seen(environment(), run).entries())
+    found = seen.shown(seen.seen(environment(), run))
     told = text.recovery_told(found) if recovery else text.told(found)
     say(found.recovery if recovery else found, told, json_=json_)
 

@@ -27,14 +27,16 @@ def screen(env: Mapping[str, str], *, silent: bool = False) -> Iterator[Show]:
         with _live(env) as show:
             yield show
     else:
-        yield partial(_lines, [], click.echo)
+        yield partial(_lines, [], set(), click.echo)
 
 
-def _lines(before: list[RunState], say: Callable[[str], Any], state: RunState, entry: Entry) -> None:
+def _lines(before: list[RunState], kept: set[str], say: Callable[[str], Any], state: RunState, entry: Entry) -> None:
     clock = time.strftime("%H:%M:%S", time.localtime(entry.at))
     with aside():
         for text in changes(Step(entry, before[0] if before else state, state)):
-            say(f"{clock} {text}")
+            if text not in kept:
+                say(f"{clock} {text}")
+            kept |= {text} if text.startswith("rescued: ") else set()  # a rescue that finds it safe already is no news
     before[:] = [state]
 
 
@@ -51,4 +53,4 @@ def _live(env: Mapping[str, str]) -> Iterator[Show]:
         return Text("\n".join(told), no_wrap=True, overflow="ellipsis")
 
     with Live(get_renderable=drawn, refresh_per_second=1, transient=True) as live:
-        yield partial(_lines, now, lambda text: live.console.print(Text(text)))
+        yield partial(_lines, now, set(), lambda text: live.console.print(Text(text)))

@@ -84,7 +84,7 @@ def load(repo_top: Path | None, *, config_home: Path, kinds: Kinds, overrides: T
     mistakes = [mistake for layer in layers for mistake in layer.mistakes] + list(_too_far(machine, theirs))
     bound = any(limit.mine and limit.value is not None for limit in (limits.turns, limits.tokens))
     if unpriced and limits.usd.mine and limits.usd.value is not None and not bound:  # rulings 30
-        told = f"limits.usd cannot bind: {unpriced} reports no money and has no price"
+        told = f"limits.usd cannot bind: no money is reported by {unpriced}, and no price is set"
         mistakes.append(Mistake(*where("limits.usd"), told, "set limits.turns too, or the agent's price of a turn"))
     refused, warnings = _named_wrongly(named, roster, where)
     if all(layer.roster for layer in layers):  # else an agent may be missing only because its file cannot be read
@@ -142,7 +142,7 @@ def _notes(values: Mapping[str, Any], chains: Roles, limits: Limits, unpriced: s
     off = {role for role, told in wanted.items() if told is not None and not told}
     yield from (told for role, told in NOBODY.items() if not chains.chain(role) and role not in off)
     if unpriced and not limits.usd.mine:
-        yield f"{unpriced} reports no money and has no price: limits.turns binds, not limits.usd"
+        yield f"no money is reported by {unpriced}, and no price is set: limits.turns binds, not limits.usd"
 
 
 def _resolved(named: Named, roster: Roster) -> Roles:

@@ -199,13 +199,13 @@ def test_a_limit_is_the_operators_only_where_it_is_set(tmp_path: Path) -> None:
 def test_a_default_bound_on_money_that_cannot_bind_is_noted(tmp_path: Path) -> None:
     """Rulings 30: an agent with neither figure nor price: `turns` binds, said once."""
     config = read(tmp_path, THREE.replace("price = 0\n", ""))
-    assert [note for note in config.notes if "ruff reports no money" in note]
+    assert [note for note in config.notes if "no money is reported by ruff" in note]
 
 
 def test_the_operators_bound_on_money_that_cannot_bind_is_refused_unless_another_binds(tmp_path: Path) -> None:
     """Rulings 30: exit 2 at start unless turns or tokens is set too."""
     text = THREE.replace("price = 0\n", "") + "[limits]\nusd = 5\n"
-    with pytest.raises(ConfigError, match=r"limits\.usd cannot bind: ruff"):
+    with pytest.raises(ConfigError, match=r"limits\.usd cannot bind: no money is reported by ruff"):
         read(tmp_path, text)
     assert read(tmp_path, text + "tokens = 1000\n").limits.tokens == Limit(1000, mine=True)
     with pytest.raises(ConfigError, match=r"limits\.usd cannot bind"):
