@@ -2,10 +2,13 @@
 
 import json
 
+import pytest
+
 from nightcrew.core.events import (
     CommandsEnded,
     CompletionMarkerEmitted,
     DevFixTriggered,
+    HandlerCrashed,
     LandingRefused,
     TurnEnded,
     WorkCollected,
@@ -165,3 +168,19 @@ def test_the_bill_counts_every_process(crew: Crew) -> None:
     assert state.spend.turns == len(crew.starts()) == len(crew.facts(TurnEnded))
     assert state.spend.usd == 0.5
     assert state.spend.tokens == 20
+
+
+@pytest.mark.parametrize("ruin", ["rm -rf -- * .git", "echo x > .git/index; rm -r .git/refs; echo x > x.txt"])
+def test_a_gate_that_ruins_the_workspace(crew: Crew, ruin: str) -> None:
+    """What a command of the gate says counts, red and green, whatever it leaves of the workspace; that is mended, and no fault of ours."""
+    gate = f"test -e cured.txt; code=$?; {ruin}; echo ill; exit $code"
+    crew.solo({"node": "gate-fix", "do": [{"must_read": "ill"}, {"write": "cured.txt", "text": "x\n"}]}, gate=gate)
+
+    done = crew.call("run", "write the note")
+
+    assert done.code == 0, done
+    assert [event.results[0].code for event in crew.facts(CommandsEnded)] == [1, 1, 0]
+    assert crew.git("diff", "--stat", "--format=", "mine", "main").splitlines()[-1].strip().startswith("2 files changed, 2 ins")
+    assert (crew.facts(HandlerCrashed), crew.state().trouble) == ([], None)
+    if "x.txt" in ruin:
+        assert crew.shown(crew.facts(CommandsEnded)[-1].rescued, "x.txt") == "x\n"

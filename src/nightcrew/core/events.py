@@ -169,11 +169,15 @@ class AgentCooling(Answer, frozen=True, tag=True):
 
 
 class CommandsEnded(Answer, frozen=True, tag=True):
-    """Commands ran, up to the first that failed; `tree` is the workspace's tree they saw, `cached` = known green already."""
+    """Commands ran, up to the first that failed; `tree` is the workspace's tree they saw, `cached` = known green already.
+
+    `rescued` names the ref that holds what they left in the workspace and was taken away.
+    """
 
     results: tuple[CommandResult, ...]
     tree: Tree = Tree("")
     cached: bool = False
+    rescued: str = ""
 
     @property
     def green(self) -> bool:

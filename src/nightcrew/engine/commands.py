@@ -4,6 +4,7 @@ import hashlib
 import json
 import os
 import shutil
+from contextlib import suppress
 from pathlib import Path
 
 from nightcrew.core.effects import Effect, RunCommands
@@ -12,7 +13,8 @@ from nightcrew.core.work import Blob, CommandResult, Purpose
 from nightcrew.engine import jobs, shelter
 from nightcrew.engine.tools import Ctx, off
 from nightcrew.git import slots, snapshot, workspace
-from nightcrew.git.slots import Workspace
+from nightcrew.git.sealed import GitError
+from nightcrew.git.slots import Workspace, WorkspaceLost
 from nightcrew.git.sync import head_of
 from nightcrew.proc.job import Exit, Job
 
@@ -40,9 +42,8 @@ async def run(effect: RunCommands, ctx: Ctx) -> EffectAnswer:
         results.append(await off(_result, ctx, line, n, end))
         if not results[-1].green and not effect.keep_going:
             break
-    if effect.purpose not in KEEPS:
-        await off(_tidy, ctx, ws)
-    ended = CommandsEnded(key=effect.key, results=tuple(results), tree=effect.tree)
+    rescued = "" if effect.purpose in KEEPS else await off(_tidied, effect, ctx, ws)
+    ended = CommandsEnded(key=effect.key, results=tuple(results), tree=effect.tree, rescued=rescued)
     if stamp and ended.green:
         await off(_remember, ctx, stamp)
     return ended
@@ -75,9 +76,22 @@ def _result(ctx: Ctx, line: str, n: int, end: Exit) -> CommandResult:
     )
 
 
-def _tidy(ctx: Ctx, ws: Workspace) -> None:
-    if snapshot.survey(ws).dirty:
-        workspace.reset(ctx.tools.pool, ws, head_of(ws)[0])
+def _tidied(effect: RunCommands, ctx: Ctx, ws: Workspace) -> str:
+    """Have the workspace hold the work again and nothing else, whatever the commands did to it; the ref with what they left."""
+    state, space = ctx.state(), ctx.state().workspaces.get(effect.seat)
+    heads = [c.change.head for c in state.candidates.values() if c.seat == effect.seat] or ([space.start] if space else [])
+    work = heads[0] if heads else head_of(ws)[0]
+    with suppress(WorkspaceLost):  # the next step that needs it has it made anew
+        try:
+            slots.verify(ws)
+            if (seen := snapshot.survey(ws)).head == work and not seen.dirty:
+                return ""
+            _, saved = workspace.reset(ctx.tools.pool, ws, work)
+        except (GitError, WorkspaceLost):
+            slots.remove(ws.git_dir)  # git cannot read what is left of it: all that was committed is ours already
+            _, saved = workspace.reset(ctx.tools.pool, ws, work)
+        return saved.ref if saved else ""
+    return ""
 
 
 def _stamp(effect: RunCommands, ctx: Ctx) -> str:
