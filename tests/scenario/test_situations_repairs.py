@@ -47,3 +47,20 @@ def test_a_repair_that_conflicts_is_left_out(crew: Crew) -> None:
     assert crew.shown(reset.skipped[0], "line.txt") == "mine\n"
     names = crew.git("ls-tree", "--name-only", "main").splitlines()
     assert ("cure.txt" in names, "line.txt" in names) == (True, False)
+
+
+def test_a_repair_is_one_commit(crew: Crew) -> None:
+    """Rulings 27: what a dev-fix committed in several steps is one commit, so that set back at the fourth attempt all of it is there."""
+    steps = (
+        "echo x > cure1.txt; git add .; git commit -qm one; echo x > cure2.txt; git add .; git commit -qm two; echo x > cure3.txt"
+    )
+    gate = "for n in 1 2 3; do test -e cure$n.txt || { echo ill $n; exit 1; }; done; test -e back.txt || { echo ill; exit 1; }"
+    turns: list[Turn] = [repair(1, {"run": steps}), repair(4, {"write": "back.txt", "text": "x\n"})]
+    crew.solo(*turns, pipeline=NO_ROUNDS, recovery=QUICK, gate=gate)
+
+    done = crew.call("run", "write the note")
+
+    assert done.code == 0, done
+    (reset,) = [e.effect for e in crew.facts(EffectStarted) if "/ResetWorkspace/" in e.key]
+    assert [crew.git("log", "-1", "--format=%s", repair) for repair in reset.repairs] == ["dev-fix 1", "dev-fix 4"]
+    assert {"cure1.txt", "cure2.txt", "cure3.txt"} <= set(crew.git("ls-tree", "--name-only", "main").splitlines())

@@ -3,13 +3,14 @@
 from nightcrew.core import effects as fx, events as ev
 from nightcrew.core.ids import Commit, SlotId, Tree
 from nightcrew.core.state import line
+from nightcrew.core.trouble import NODE as DEV_FIX
 from nightcrew.core.work import Change
 from nightcrew.engine.tools import Ctx
 from nightcrew.git import landing, snapshot, sync as syncing, workspace
-from nightcrew.git.collect import collect as collect_work
+from nightcrew.git.collect import collect as collect_work, commit_tree, put_branch, tree_of
 from nightcrew.git.repo import Target
 from nightcrew.git.sealed import dated, git, run
-from nightcrew.git.slots import Workspace
+from nightcrew.git.slots import Workspace, verify
 from nightcrew.git.sync import Synced, head_of
 from nightcrew.git.workspace import Pool
 
@@ -34,10 +35,23 @@ def collect(effect: fx.CollectWork, ctx: Ctx) -> ev.WorkCollected:
     """Commit what was left, mend the branch, tell the difference; the patch goes by digest."""
     ws = ctx.workspace(effect.slot)
     found = collect_work(ctx.tools.repo, ws, ctx.run, effect.label, effect.start, effect.message, ctx.at)
+    if effect.node == DEV_FIX and _made_one(effect, ctx, ws, found.head):
+        found = collect_work(ctx.tools.repo, ws, ctx.run, effect.label, effect.start, effect.message, ctx.at)
     patch = ctx.tools.blobs.put(found.patch) if found.patch else None
     size = found.commits, found.files, found.insertions, found.deletions
     change = Change(Commit(found.head), Tree(found.tree), *size, patch)
     return ev.WorkCollected(key=effect.key, change=change, start_tree=Tree(found.start_tree), rescued=found.rescued)
+
+
+def _made_one(effect: fx.CollectWork, ctx: Ctx, ws: Workspace, head: str) -> bool:
+    """Whether a repair of several commits had to be made one, which can be put on top of another start (rulings 27)."""
+    candidate, space = ctx.state().candidates.get(effect.label), ctx.state().workspaces.get(effect.seat)
+    before = candidate.change.head if candidate else space.start if space else effect.start
+    if head == before or git(ws, "rev-list", "--parents", "-1", head).split()[1:] == [before]:
+        return False
+    one = commit_tree(ws, tree_of(ws, head), before, effect.message, ctx.at)
+    put_branch(ws, verify(ws), one)
+    return True
 
 
 def sync(effect: fx.SyncBase, ctx: Ctx) -> ev.BaseSynced:
