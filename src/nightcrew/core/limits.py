@@ -45,8 +45,11 @@ def exceeded(limits: Limits, spend: Spend) -> tuple[str, float, bool] | None:
     return min(found, key=lambda reached: not reached[2], default=None)
 
 
-def raised(limits: Limits, valve: str) -> Limits:
-    """The same limits with as much again for `valve` as its default allows; it asks again when it is reached."""
+def raised(limits: Limits, valve: str, spend: Spend) -> Limits:
+    """The same limits with as much again for `valve` as its default allows, until it is more than is spent; it asks again when reached."""
     limit: Limit = getattr(limits, valve)
-    value = None if limit.value is None else limit.value + (getattr(Limits(), valve).value or limit.value)
-    return structs.replace(limits, **{valve: Limit(value, limit.mine)})
+    if limit.value is None:
+        return limits
+    more = getattr(Limits(), valve).value or limit.value or 1.0
+    times = 1 + max(0.0, spend.used(valve) - limit.value) // more
+    return structs.replace(limits, **{valve: Limit(limit.value + times * more, limit.mine)})

@@ -233,7 +233,7 @@ def _replied(state: RunState, event: ev.Answered) -> RunState:
         valve = event.question.removeprefix("limit-")
         if not yes:
             return recovery.ending(state, f"stopped by the operator at the limit {valve}")
-        raised = limits.raised(state.started.limits, valve)
+        raised = limits.raised(state.started.limits, valve, state.spend)
         return structs.replace(state, started=structs.replace(state.started, limits=raised))
     if event.question == landing.CONTESTED:
         why = "" if yes else "a reviewer rejects it and landing was declined"

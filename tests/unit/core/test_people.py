@@ -26,7 +26,7 @@ from nightcrew.core.events import (
     TurnEnded,
     TurnLost,
 )
-from nightcrew.core.limits import Limit, Limits, Spend, exceeded
+from nightcrew.core.limits import Limit, Limits, Spend, exceeded, raised
 from nightcrew.core.settings import Ladder, Pipeline, Verify
 from nightcrew.core.work import Class, CommandResult, Outcome, PipelinePhase, Purpose, Question
 from support.world import GATE, Sim, World, bad, good, story
@@ -261,6 +261,14 @@ def test_a_default_limit_asks() -> None:
     sim.put(Answered(question="limit-turns", text="more"))
     assert sim.run().state.phase is P.Complete
     assert sim.state.started.limits.turns == Limit(202)
+
+
+def test_more_is_enough_to_go_on() -> None:
+    """However much one turn overshot a default limit, one `more` lets the run go on: it is not asked again at once."""
+    limits = Limits()
+    for spent in (25.0, 49.9, 50.0, 60.0, 1000.0):
+        assert exceeded(raised(limits, "usd", Spend(usd=spent)), Spend(usd=spent)) is None
+    assert raised(limits, "usd", Spend(usd=60.0)).usd == Limit(75.0)
 
 
 def test_a_default_limit_declined_ends() -> None:
