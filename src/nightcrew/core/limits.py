@@ -37,12 +37,17 @@ class Spend(Struct, frozen=True, kw_only=True):
 
 def exceeded(limits: Limits, spend: Spend) -> tuple[str, float, bool] | None:
     """The first limit that forbids a further turn, the operator's own before defaults: its valve, its value, and whose it is."""
-    used = {"usd": spend.usd, "tokens": spend.tokens, "turns": spend.turns, "wall": spend.wall_s}
     bounds = ((valve, getattr(limits, valve)) for valve in VALVES)
     found = (
-        (valve, bound.value, bound.mine) for valve, bound in bounds if bound.value is not None and used[valve] >= bound.value
+        (valve, bound.value, bound.mine)
+        for valve, bound in bounds
+        if bound.value is not None and _used(spend, valve) >= bound.value
     )
     return min(found, key=lambda reached: not reached[2], default=None)
+
+
+def _used(spend: Spend, valve: str) -> float:
+    return float(spend.wall_s if valve == "wall" else getattr(spend, valve))
 
 
 def raised(limits: Limits, valve: str, spend: Spend) -> Limits:
@@ -51,5 +56,5 @@ def raised(limits: Limits, valve: str, spend: Spend) -> Limits:
     if limit.value is None:
         return limits
     more = getattr(Limits(), valve).value or limit.value or 1.0
-    times = 1 + max(0.0, spend.used(valve) - limit.value) // more
+    times = 1 + max(0.0, _used(spend, valve) - limit.value) // more
     return structs.replace(limits, **{valve: Limit(limit.value + times * more, limit.mine)})
