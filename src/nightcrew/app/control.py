@@ -167,7 +167,7 @@ def _check_rights(config: Config, roster: tuple[Agent, ...]) -> str:
     if real and mode != "bwrap" and not config.open_rights:
         raise UserError(
             f"{', '.join(real)} would run with full rights and no file-system sandbox here",
-            "install bubblewrap (or `pip install nightcrew[sandbox]`), or say --no-sandbox",
+            "install bubblewrap (or in the clone: pip install '.[sandbox]'), or say --no-sandbox",
         )
     return mode
 

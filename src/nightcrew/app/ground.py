@@ -141,7 +141,7 @@ def _machine(home: Path) -> list[Check]:
     free = shutil.disk_usage(place).free
     checks = [
         Check("sqlite", ok=sqlite3.sqlite_version_info >= (3, 31), text=sqlite3.sqlite_version),
-        Check("sandbox", mode == "bwrap", mode, "install bubblewrap, or: pip install 'nightcrew[sandbox]'"),
+        Check("sandbox", mode == "bwrap", mode, "install bubblewrap, or in the clone: pip install '.[sandbox]'"),
         Check("disk", free > LOW_BYTES, f"{free / 1024**3:.1f} GiB free at {place}", "make room"),
     ]
     return [check._replace(hint="") if check.ok else check for check in checks]

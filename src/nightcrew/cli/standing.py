@@ -40,7 +40,7 @@ def doctor(*, json_: bool) -> int:
 @click.command
 def init() -> None:
     """Write a commented nightcrew.toml from what this repository shows; an existing one is kept."""
-    click.echo(f"wrote {ground.init(folder(), environment())}; check it with: nightcrew doctor")
+    click.echo(f"wrote {ground.init(folder(), environment())}; commit it, and check it with: nightcrew doctor")
 
 
 @click.command
