@@ -105,6 +105,8 @@ def turns(effect: StartTurn, world: World) -> Iterator[Event]:
     if effect.reads == "review":
         blocker, nit = Finding(Severity.Blocker, "wrong"), Finding(Severity.Nit, "ugly")
         said += [Reviewed(Vote.Reject, (blocker,)), Reviewed(Vote.Reject, (nit,)), Reviewed(Vote.Approve, (nit,))]
+    if effect.reads == "revote":
+        said += [Reviewed(Vote.Reject, why="no")]
     if effect.reads == "fix":
         said += [FixReport(("R1-1-1",), {"R1-1-2": "it is right"})]
     for outcome in (*failed, *(good(report, session="") for report in said)):

@@ -35,6 +35,7 @@ ROLE_AT = {
     "implement": AgentRole.Developer,
     "dev-fix": AgentRole.Developer,
     "review": AgentRole.Reviewer,
+    "revote": AgentRole.Reviewer,
     "commit": AgentRole.Committer,
 }
 """Whose chain a node asks; the other nodes ask fixers."""

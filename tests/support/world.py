@@ -60,7 +60,7 @@ from nightcrew.core.events import (
 from nightcrew.core.ids import AgentId, Commit, EffectId, RunId, SlotId, Tree
 from nightcrew.core.limits import Limits
 from nightcrew.core.roster import Agent, AgentRole, Answers, Roles
-from nightcrew.core.settings import Ladder, Land as LandSettings, Pipeline, Settings, Verify
+from nightcrew.core.settings import Ladder, Land as LandSettings, Pipeline, Review, Settings, Verify
 from nightcrew.core.state import RunState
 from nightcrew.core.work import (
     Change,
@@ -101,6 +101,7 @@ def story(
     fixer: str = "",
     pipeline: Pipeline | None = None,
     verify: Verify | None = None,
+    review: Review | None = None,
     land: str = "local",
     ladder: Ladder | None = None,
     limits: Limits | None = None,
@@ -122,6 +123,7 @@ def story(
         settings=Settings(
             pipeline=pipeline or Pipeline(plan=False),
             verify=verify or Verify(gate=(GATE,)),
+            review=review or Review(),
             land=LandSettings(mode=land),
             ladder=ladder or Ladder(),
         ),
@@ -237,7 +239,7 @@ class World:
 
     def turn(self, effect: StartTurn) -> Event:
         """The agent cools down, or it works: whoever may edit leaves a change, and every answer has its shape."""
-        until = self.cooling.get(effect.agent, 0.0)
+        until = self.cooling.get(effect.agent, self.at)
         if until > self.at:
             return AgentCooling(key=effect.key, agent=effect.agent, until=until, source="ledger")
         self.turns.append(effect)
@@ -286,6 +288,7 @@ def shaped(reads: str) -> Report | None:
     by_name: dict[str, Report] = {
         "implement": Claim("done"),
         "review": Reviewed(Vote.Approve),
+        "revote": Reviewed(Vote.Approve, why="it is fine"),
         "fix": FixReport(),
         "commit": CommitText("Do it"),
     }

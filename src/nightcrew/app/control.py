@@ -11,7 +11,7 @@ from msgspec import structs
 
 from nightcrew import __version__
 from nightcrew.agents import catalog
-from nightcrew.app import ground, wiring
+from nightcrew.app import ground, picking, wiring
 from nightcrew.app.home import known_secrets
 from nightcrew.app.views import answers
 from nightcrew.config import Config
@@ -177,12 +177,14 @@ def _check_rights(config: Config, roster: tuple[Agent, ...]) -> str:
 
 def drive(
     run: RunId, env: Mapping[str, str], *, on_entry: local.OnEntry | None = None, wait: bool = True,
-    take_over: bool = False,
+    take_over: bool = False, fix: picking.Pick | None = None,
 ) -> local.Left:  # fmt: skip
-    """Drive a run until it rests. SIGINT parks, a second stops now; SIGTERM and SIGHUP leave, agents run on (rulings 11)."""
+    """Drive a run until it rests, a `fix` written down first. SIGINT parks, a second stops now; SIGTERM and SIGHUP leave, agents run on (rulings 11)."""
     tools = wiring.open_tools(run, env, ground.load_config(None, env, {}).max_turns)
     lease = tools.journal.acquire(run, take_over=take_over)
     try:
+        if fix is not None:
+            picking.ask(tools, run, lease, fix)
         return local.drive(tools, run, lease, on_entry, wait=wait)
     finally:
         lease.release()

@@ -12,9 +12,9 @@ from nightcrew.app.views import Conclusion, answer_command, clock, conclusion, c
 from nightcrew.core import events as ev, work
 from nightcrew.core.effects import StartTurn, Timer
 from nightcrew.core.limits import Spend
-from nightcrew.core.phases.review import panel
+from nightcrew.core.phases.review import asked_to_fix, panel
 from nightcrew.core.reducer import begin, reduce
-from nightcrew.core.state import RunState
+from nightcrew.core.state import Reviewing, RunState
 
 _ALONE = frozenset({"plan", "implement", "review", "commit", "dev-fix"})
 """Nodes whose seats say enough."""
@@ -156,13 +156,14 @@ def said(step: Step) -> Iterator[Line]:
     opened = before.open.get(event.key) if isinstance(event, ev.Answer) else None
     if opened and isinstance(opened.effect, StartTurn):
         told += _of_turn(opened.effect, event, at - opened.at)
+        if (before.reviewing.step, after.reviewing.step) == ("fix", "collect"):
+            told += _of_fix(opened.effect.agent, after.reviewing)
     told += _of_work(step)
     told += [("note", note) for note in getattr(event, "notes", ())]
     told += [("kept", kept) for kept in getattr(event, "kept", ())]
     if opened and (ref := getattr(event, "ref", "") or getattr(event, "rescued", "")):
         told.append(("rescued", f"{ref} (from {opened.effect.seat})" if opened.effect.seat else ref))
-    reviews = after.reviewing.reviews.items()
-    told += [_of_review(seat, now) for seat, now in reviews if before.reviewing.reviews.get(seat) is not now]
+    told += _of_panel(before.reviewing, after.reviewing)
     asked = (q for name, q in after.questions.items() if name not in before.questions)
     told += [("question", f"asks: {q.text} [{q.how}] {answer_command(after, q)}") for q in asked]
     if after.trouble and (before.trouble is None or before.trouble.failure is not after.trouble.failure):
@@ -182,9 +183,6 @@ def _of_turn(turn: StartTurn, event: ev.Event, took_s: float) -> Iterator[Said]:
             how = f"{outcome.kind}: {outcome.reason}" if outcome.reason else outcome.kind
             price = f", {outcome.usd:.2f} usd" if outcome.usd is not None else ""
             yield "turn", f"{at}: {turn.agent} ended, {how} ({span(took_s)}{price})"
-            if isinstance(outcome.report, work.FixReport):
-                yield from (("review", f"{name}: addressed, says {turn.agent}") for name in outcome.report.addressed)
-                yield from (("review", f"{name}: rejected, {why}") for name, why in outcome.report.rejected.items())
         case ev.TurnLost():
             yield "turn", f"{at}: the turn of {turn.agent} vanished and is asked again"
         case ev.Cancelled():
@@ -197,6 +195,9 @@ def _of_work(step: Step) -> Iterator[Said]:
     match step.entry.event:
         case ev.ParkAsked(now=now):
             yield "word", "stopping now" if now else "parking: what runs may end (once more stops it now)"
+        case ev.FixAsked(findings=findings, reason=reason, stale=stale):
+            names = ", ".join(finding.id for finding in findings)
+            yield "word", f"a fix of {names} is asked for: {reason}" + (" (stale, allowed)" if stale else "")
         case ev.HandedOver(handover=h):
             yield "handover", f"{where(h.node, h.seat)}: {h.from_agent} → {h.to_agent} ({h.fail}: {_reason(h)})"
         case ev.CommandsEnded(key=key) as event if opened := step.before.open.get(key):
@@ -220,6 +221,27 @@ def _of_commands(node: str, event: ev.CommandsEnded) -> Said:
     more = [f"`{r.command}` {'ok' if r.green else how}, {span(r.took_s)}" for r, how in ends]
     more += [f"  | {text}" for r, _ in ends for text in r.output.tail.splitlines()[-TAIL_LINES:] if not r.green]
     return "commands", f"{node} {red}" + (" (known)" if event.cached else ""), *more
+
+
+def _of_fix(who: str, at: Reviewing) -> Iterator[Said]:
+    """What the fixer says of each finding it was given, and of nothing else."""
+    asked, said = [f.id for f in asked_to_fix(at)], at.fixed or work.FixReport()
+    words = dict.fromkeys(said.addressed, f"addressed, says {who}")
+    words |= {name: f"rejected, {why}" for name, why in said.rejected.items()}
+    yield from (("review", f"{name}: {words.get(name, 'unreported')}") for name in asked)
+    if strange := [name for name in words if name not in asked]:
+        yield "note", f"{who} speaks of {', '.join(strange)}, which it was not given"
+
+
+def _of_panel(was: Reviewing, now: Reviewing) -> Iterator[Said]:
+    """What a reviewer found, how it voted in the end, or that it did not answer."""
+    yield from (_of_review(seat, new) for seat, new in now.reviews.items() if was.reviews.get(seat) is not new)
+    for seat, final in now.second.items():
+        if was.second.get(seat) is not final:
+            yield "review", f"{seat}: finally {final.vote.replace('_', ' ')}" + (f", {final.why}" if final.why else "")
+    for seat, failure in now.absent.items():
+        if seat not in was.absent:
+            yield "review", f"{seat}: no answer, so the review is incomplete: {failure.reason}"
 
 
 def _of_review(seat: str, review: work.Reviewed) -> Said:

@@ -1,4 +1,4 @@
-"""Verbs that do something with runs: `run`, `resume`, `answer`, `park`, `cancel`, `diff`, `clean`, `demo`."""
+"""Verbs that do something with runs: `run`, `resume`, `answer`, `fix`, `park`, `cancel`, `diff`, `clean`, `demo`."""
 
 import shlex
 import signal
@@ -10,6 +10,7 @@ import click
 
 from nightcrew.app import control
 from nightcrew.app.ground import Untrusted
+from nightcrew.app.picking import Pick
 from nightcrew.app.seen import RunId, seen
 from nightcrew.app.text import VALVES, ending_told
 from nightcrew.app.views import conclusion
@@ -87,6 +88,19 @@ def answer(*, run: str, text: tuple[str, ...], question: str, json_: bool) -> in
 
 
 @click.command
+@click.argument("run")
+@click.argument("findings", nargs=-1, required=True)
+@click.option("--reason", required=True, help="Why you want it fixed; the fixer reads it.")
+@click.option("--allow-stale", is_flag=True, help="Although the work changed since the finding was raised.")
+@no_wait_option
+@json_option
+def fix(*, run: str, findings: tuple[str, ...], reason: str, allow_stale: bool, no_wait: bool, json_: bool) -> int:
+    """Have FINDINGS (R1-1-1 …) of a ready or blocked RUN fixed; then it is reviewed, tested and gated again."""
+    pick = Pick(findings, reason, allow_stale)
+    return _drive(seen(environment(), run).run, json_=json_, wait=not no_wait, fix=pick)
+
+
+@click.command
 @run_argument
 @click.option("--now", is_flag=True, help="Stop the turns in flight too; their work is rescued.")
 def park(*, run: str | None, now: bool) -> None:
@@ -156,10 +170,10 @@ def _limits(given: Sequence[str]) -> dict[str, str]:
     return limits
 
 
-def _drive(run: RunId, *, json_: bool, wait: bool, take_over: bool = False) -> int:
+def _drive(run: RunId, *, json_: bool, wait: bool, take_over: bool = False, fix: Pick | None = None) -> int:
     """Drive it until it rests; the exit code says how it stands, or which signal ended the driving."""
     with screen(environment(), silent=json_) as show:
-        left = control.drive(run, environment(), on_entry=show, wait=wait, take_over=take_over)
+        left = control.drive(run, environment(), on_entry=show, wait=wait, take_over=take_over, fix=fix)
     end = conclusion(left.state)
     with aside():
         say(end, ending_told(end), json_=json_)

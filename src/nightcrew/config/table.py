@@ -16,7 +16,7 @@ Spot = tuple[str | int, ...]  # the way to a key or an item of a list: `("agents
 Said = list[tuple[Spot, UserError]]
 
 
-LATER = ("judges", "advise", "max_parallel", "approve", "review", "pr", "codex", "opencode", "gemini", "qwen", "acp")
+LATER = ("judges", "advise", "max_parallel", "approve", "pr", "codex", "opencode", "gemini", "qwen", "acp")
 """Keys, words and kinds of agent that the project plans and this version refuses (rulings 42)."""
 
 
@@ -153,10 +153,12 @@ TABLES: dict[str, dict[str, Reader | Many]] = {
     "pipeline": {
         "plan": flag,
         "implementers": _whole(1, 1, "1: implementers that compete are not in this version"),
-        "reviewers": _whole(0, 1, "0 or 1: a panel of reviewers is not in this version"),
+        "reviewers": _whole(0, 5, "a whole number from 0 to 5"),
+        "lenses": Many(line, 'a list of lenses, such as ["correctness", "tests"]'),
         **dict.fromkeys(_ROUNDS, _whole(0)),
         "iterations": _whole(1),
     },
+    "review": {"incomplete": _choice("block", "warn")},
     "verify": {
         **dict.fromkeys(("setup", "check", "e2e", "pre_gate", "gate"), Many(command)),
         "timeout": _span,

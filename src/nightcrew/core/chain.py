@@ -25,7 +25,7 @@ from nightcrew.core.work import UNAVAILABLE, Brief, Class, FailClass, Failure, H
 PASSING = frozenset({Class.RateLimit, Class.Overloaded, Class.Network, Class.ServerError})
 ONCE_MORE = frozenset({Class.Crashed, Class.InvalidOutput})
 COLD = frozenset({Class.SessionNotFound, Class.SessionInUse, Class.ContextTooLong})
-ROSTER_NODES = frozenset({"implement", "judge", "review"})
+ROSTER_NODES = frozenset({"implement", "judge", "review", "revote"})
 """Nodes whose walk stops when two neighbours fail alike: a fault of the prompt must not burn the roster."""
 LOST_IN_A_ROW = 3
 REASKS = 2  # for an answer in the right shape
@@ -80,11 +80,11 @@ def failure_of(outcome: Outcome) -> tuple[FailClass, str]:
     return kinds.get(outcome.kind, FailClass.Other), line(outcome.reason) or str(outcome.kind)
 
 
-def walked(state: RunState, wish: Wish) -> Wish:
-    """The wish with its role's chain: whoever took the seat over last at this node, since the last reset, goes on sitting there."""
-    agents = state.started.roles.chain(wish.role)
+def walked(state: RunState, wish: Wish, agents: tuple[AgentId, ...] = (), nodes: tuple[str, ...] = ()) -> Wish:
+    """The wish with `agents`, else its role's chain: whoever took the seat over last at its `nodes`, since the last reset, goes on sitting there."""
+    agents = agents or state.started.roles.chain(wish.role)
     mine = (h for h in counted(state, str(wish.role)) if h.seat == wish.seat)
-    start = sticky_start(agents, mine, (wish.node,))
+    start = sticky_start(agents, mine, nodes or (wish.node,))
     return wish._replace(entries=tuple((agent, wish.seat) for agent in agents[start:]), before=agents[:start])
 
 
@@ -212,10 +212,13 @@ def _exhausted(state: RunState, wish: Wish, call: Call, outcome: Outcome) -> tup
         loss = QuotaLoss(state.at, wish.node, seat, agent, outcome.reset_at)
         state = structs.replace(state, quota_losses=(*state.quota_losses, loss))
     _, reason = failure_of(outcome)
+    asked, mine = [a for a, _ in call.entries[: call.at + 1]], {a for a, _ in call.entries}.union(wish.before)
+    # Whom this seat never asks is nobody to wait less for.
+    asked += [a for a in state.started.roles.chain(wish.role) if a not in mine]
     failure = Failure(
         phase=state.phase, role=str(wish.role), kind=str(outcome.kind), reason=reason, node=wish.node, seat=seat,
         signature=signature_of(reason), detail=outcome.answer, unavailable=outcome.kind in UNAVAILABLE,
-        exhausted=str(wish.role), asked=tuple(agent for agent, _ in call.entries[: call.at + 1]),
+        exhausted=str(wish.role), asked=tuple(asked),
     )  # fmt: skip
     return _close(state, wish), failure
 

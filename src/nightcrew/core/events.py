@@ -9,7 +9,7 @@ from nightcrew.core.ids import AgentId, Commit, EffectId, RunId, SlotId, Tree
 from nightcrew.core.limits import Limits
 from nightcrew.core.roster import Agent, AgentRole, Roles
 from nightcrew.core.settings import Settings
-from nightcrew.core.work import Blob, Change, CommandResult, Handover, Landing, Outcome, PipelinePhase, Task
+from nightcrew.core.work import Blob, Change, CommandResult, Finding, Handover, Landing, Outcome, PipelinePhase, Task
 
 Count = Annotated[int, Meta(ge=0, le=2**32 - 1)]
 Level = Annotated[int, Meta(ge=0, le=4)]
@@ -69,6 +69,16 @@ class CancelAsked(Fact, frozen=True, tag=True):
     """Somebody wants the run to end."""
 
     reason: str = "cancelled by the operator"
+
+
+class FixAsked(Fact, frozen=True, tag=True):
+    """The operator picked findings to be fixed in work that stands at `head`; `stale`: it changed since they were raised (decision 0031)."""
+
+    findings: tuple[Finding, ...]
+    reason: str
+    head: Commit
+    tree: Tree
+    stale: bool = False
 
 
 class Asked(Answer, frozen=True, tag=True):
@@ -349,7 +359,7 @@ EffectAnswer = (
     | WorkspaceReset | WorkRescued | WorkspacesDropped | TimerFired
 )  # fmt: skip
 Event = (
-    RunStarted | ConfigChanged | ParkAsked | ResumeAsked | CancelAsked | Answered | Noted | LimitReached | EffectStarted
+    RunStarted | ConfigChanged | ParkAsked | ResumeAsked | CancelAsked | FixAsked | Answered | Noted | LimitReached | EffectStarted
     | HandedOver | ChainReset | EffectAnswer | AwaitingDevFixEvent
 )  # fmt: skip
 

@@ -12,7 +12,7 @@ from msgspec import structs
 
 from nightcrew.core import basing, chain, effects as fx, events as ev, limits, recovery, rooms
 from nightcrew.core.ids import EffectId, SeatKey
-from nightcrew.core.phases import committing, landing, planning
+from nightcrew.core.phases import committing, landing, planning, review
 from nightcrew.core.phases.catalog import PHASES
 from nightcrew.core.state import Marker, Opened, RunState, asking, busy, enter, key_for, keyed, lane, red_of, without
 from nightcrew.core.trouble import fails, missing
@@ -48,6 +48,10 @@ def _fold(state: RunState, event: ev.Event) -> RunState:
             return chain.handed_over(state, handover)
         case ev.ChainReset():
             return recovery.chain_reset(state, event)
+        case ev.FixAsked():
+            picked = review.pick(state, event)
+            open_still = {name: q for name, q in state.questions.items() if picked is state or name.startswith("limit-")}
+            return structs.replace(picked, questions=open_still)
         case ev.Answer():
             return _answer(state, event)
         case _ if isinstance(event, _VARIANTS):
@@ -122,10 +126,10 @@ def _cut_off(state: RunState, opened: Opened, event: ev.EffectAnswer) -> RunStat
 
 def _workspace_lost(state: RunState, event: ev.WorkspaceLost) -> RunState:
     if state.winning is not None and state.winning.slot == event.slot:
-        review, gate = state.reviewing, state.validating
-        review = structs.replace(review, basing=basing.restarted(review.basing))
+        seen, gate = state.reviewing, state.validating
+        seen = structs.replace(seen, basing=basing.restarted(seen.basing))
         gate = structs.replace(gate, basing=basing.restarted(gate.basing))
-        state = structs.replace(state, reviewing=review, validating=gate)
+        state = structs.replace(state, reviewing=seen, validating=gate)
     spaces = {seat: space for seat, space in state.workspaces.items() if space.slot != event.slot}
     return structs.replace(state, workspaces=spaces)
 

@@ -8,6 +8,8 @@ class Pipeline(Struct, frozen=True, kw_only=True):
 
     plan: bool = True
     reviewers: int = 1
+    lenses: tuple[str, ...] = ("correctness", "tests", "security", "simplicity")
+    """What each reviewer of several looks for first, in the order of their seats; used again from the front when there are fewer."""
     review_rounds: int = 6
     gate_fix_rounds: int = 2
     land_rounds: int = 4
@@ -15,6 +17,12 @@ class Pipeline(Struct, frozen=True, kw_only=True):
     continuations: int = 3
     iterations: int = 1
     retries: int = 3  # times one agent is asked again after a fault that passes (rate limit, overload, network, server)
+
+
+class Review(Struct, frozen=True, kw_only=True):
+    """What an incomplete panel of reviewers means: `block` = the absent are asked again, `warn` = who answered decides."""
+
+    incomplete: str = "block"
 
 
 class Verify(Struct, frozen=True, kw_only=True):
@@ -62,6 +70,7 @@ class Settings(Struct, frozen=True, kw_only=True):
     """All of the above."""
 
     pipeline: Pipeline = Pipeline()
+    review: Review = Review()
     verify: Verify = Verify()
     land: Land = Land()
     ladder: Ladder = Ladder()

@@ -89,18 +89,23 @@ class Lane(Struct, frozen=True, omit_defaults=True):
 
 
 class Reviewing(Struct, frozen=True, omit_defaults=True, kw_only=True):
-    """Progress of Review: `base`, `ask`, `e2e`, `fix`, `collect` within round `round` (from 1)."""
+    """Progress of Review: `base`, `ask`, `revote`, `e2e`, `decide`, `fix`, `collect` within round `round` (from 1)."""
 
     basing: Basing = Basing()
     step: str = "base"
     round: int = 1
+    expected: tuple[SeatKey, ...] = ()  # the panel of this round; who is not in `reviews` did not answer
     reviews: dict[SeatKey, w.Reviewed] = {}
+    second: dict[SeatKey, w.Reviewed] = {}  # the final votes, after a split
+    absent: dict[SeatKey, w.Failure] = {}  # whose call of this wave ended without an answer
     e2e: tuple[w.CommandResult, ...] | None = None
     deferred: bool = False
     stalled: int = 0
     granted: int = 0
     open: tuple[w.Finding, ...] = ()
     fixed: w.FixReport | None = None
+    picked: tuple[w.Finding, ...] = ()  # what the operator wants fixed now, and why
+    why: str = ""
 
 
 class Validating(Struct, frozen=True, omit_defaults=True, kw_only=True):

@@ -13,6 +13,8 @@ from nightcrew.core.state import LandingTry, Mark, Reviewing, RunState, Trouble,
 from nightcrew.core.work import Blob, Failure, PipelinePhase as Phase
 
 NODE = "dev-fix"
+REVIEW_SEATS = tuple(SeatKey(f"review-{n}") for n in range(1, 6))
+"""The seats of the largest panel of reviewers."""
 
 
 class _Asks(NamedTuple):
@@ -25,7 +27,7 @@ ASKS = {
     Phase.Planning: _Asks(Role.Planner, (Role.Planner,), (SeatKey("plan"),)),
     Phase.Development: _Asks(Role.Developer, (Role.Developer,), (rooms.impl_seat(Label("A")),)),
     Phase.Judging: _Asks(Role.Judge),
-    Phase.Review: _Asks(Role.Reviewer, (Role.Reviewer, Role.Fixer), (SeatKey("review-1"), FIX_SEAT)),
+    Phase.Review: _Asks(Role.Reviewer, (Role.Reviewer, Role.Fixer), (*REVIEW_SEATS, FIX_SEAT)),
     Phase.FinalValidation: _Asks(Role.Fixer, (Role.Fixer,), (FIX_SEAT,)),
     Phase.CommitMessage: _Asks(Role.Committer, (Role.Committer,), (SeatKey("commit"),)),
     Phase.Landing: _Asks(Role.Fixer, (Role.Fixer,), (FIX_SEAT,)),
@@ -35,7 +37,7 @@ ORDER = tuple(ASKS)  # the phases that do work, in pipeline order; a recovery ta
 NODES_OF = {  # at which handovers move a chain's start
     Role.Planner: ("plan",),
     Role.Developer: ("implement", NODE),
-    Role.Reviewer: ("review",),
+    Role.Reviewer: ("review", "revote"),
     Role.Fixer: FIX_NODES,
     Role.Committer: ("commit",),
 }

@@ -117,6 +117,7 @@ class Reviewed(Struct, frozen=True, tag=True):
 
     vote: Vote
     findings: tuple[Finding, ...] = ()
+    why: str = ""  # of a final vote, after the others were heard
 
 
 class FixReport(Struct, frozen=True, tag=True):

@@ -92,7 +92,7 @@ def land_branch(repo: Repo, run_id: str, branch: str, commit: str) -> Try:
             why = error.words
         else:
             return Try("landed", commit)
-        now, checkout = _standing(repo, branch)
+        now, checkout = standing(repo, branch)
         if now == commit:
             return Try("landed", commit)
         if now == before or now != git(repo, "rev-parse", "--verify", "-q", mark, ok=(0, 1)):
@@ -104,7 +104,7 @@ def land_branch(repo: Repo, run_id: str, branch: str, commit: str) -> Try:
 
 def land_local(repo: Repo, target: Target, tip_commit: str, commit: str) -> Try:
     """Move the local branch of `target` forward to `commit`, which was tested on `tip_commit`; a checkout of it moves along if it is clean."""
-    branch, (now, checkout) = target.branch, _standing(repo, target.branch)
+    branch, (now, checkout) = target.branch, standing(repo, target.branch)
     if now and is_ancestor(repo, commit, now):
         return Try("landed", now)
     if not is_ancestor(repo, tip_commit, commit) or not (now == tip_commit or _brought(repo, target, now, tip_commit)):
@@ -122,7 +122,7 @@ def land_local(repo: Repo, target: Target, tip_commit: str, commit: str) -> Try:
         git(place, "update-ref", "--stdin", stdin=f"start\nverify HEAD {now}\nprepare\nabort\n".encode())
         git(place, "merge", "-q", "--ff-only", "--no-autostash", commit, profile=OPERATOR)
     except GitError as error:
-        before, (now, _) = now, _standing(repo, branch)
+        before, (now, _) = now, standing(repo, branch)
         return Try("moved" if now != before else "dirty", now, f"{branch}: {error.words}")
     return Try("landed", commit)
 
@@ -133,8 +133,8 @@ def _brought(repo: Repo, target: Target, now: str, tip_commit: str) -> bool:
     return bool(theirs) and (not now or is_ancestor(repo, now, tip_commit))
 
 
-def _standing(repo: Repo, branch: str) -> tuple[str, Path | None]:
-    # A branch's commit (none: empty), and where it is checked out; for one that is being rebased a file, which is never clean.
+def standing(repo: Repo, branch: str) -> tuple[str, Path | None]:
+    """A branch's commit (none: empty), and where it is checked out; for one that is being rebased a file, which is never clean."""
     name = f"refs/heads/{branch}"
     said = git(repo, "for-each-ref", "--format=%(refname)%00%(objectname)%00%(worktreepath)", name).split("\n")
     commit, place = next((line.split("\0")[1:] for line in said if line.startswith(f"{name}\0")), ("", ""))

@@ -102,7 +102,7 @@ def fields(kind: type) -> list[str]:
 def test_every_shape_is_documented_field_by_field() -> None:
     """docs/json.md has one heading for each verb with `--json`, and under it exactly the fields that are printed."""
     shapes: dict[str, type] = {
-        "list": Row, "show": Story, "show --recovery": Recovery, "replay": Replayed, "run, resume, answer": Conclusion,
+        "list": Row, "show": Story, "show --recovery": Recovery, "replay": Replayed, "run, resume, answer, fix": Conclusion,
         "agents": AgentRow, "clean": Cleaned,
     }  # fmt: skip
     assert documented() == {name: fields(kind) for name, kind in shapes.items()} | {"doctor": ["checks", "settings"]}

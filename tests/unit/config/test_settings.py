@@ -18,6 +18,8 @@ REFERENCE = Path(__file__).parents[3] / "docs/settings.md"
 WRITTEN = {
     "pipeline.plan": "false",
     "pipeline.reviewers": "0",
+    "pipeline.lenses": '["speed"]',
+    "review.incomplete": '"warn"',
     "pipeline.review_rounds": "1",
     "pipeline.gate_fix_rounds": "0",
     "pipeline.land_rounds": "9",

@@ -17,16 +17,18 @@ from nightcrew.core.events import (
     EffectBegun,
     EffectStarted,
     Event,
+    FixAsked,
     Noted,
     ParkAsked,
     Record,
     ResumeAsked,
     TurnEnded,
 )
-from nightcrew.core.ids import EffectId
+from nightcrew.core.ids import Commit, EffectId, Tree
 from nightcrew.core.limits import Limit, Limits
-from nightcrew.core.settings import Ladder, Pipeline, Verify
+from nightcrew.core.settings import Ladder, Pipeline, Review, Verify
 from nightcrew.core.state import RunState
+from nightcrew.core.work import Finding, Severity
 from support.answers import possible
 from support.world import BEGUN, GATE, Sim, good, story
 
@@ -40,6 +42,8 @@ STORIES: tuple[dict[str, Any], ...] = (
     {"ladder": Ladder(ceiling=6)},
     {"limits": Limits(turns=Limit(6))},
     {"limits": Limits(turns=Limit(9, mine=True)), "pipeline": Pipeline(review_rounds=2)},
+    {"pipeline": Pipeline(plan=False, reviewers=3), "land": "branch", "fixer": "beta gamma"},
+    {"pipeline": Pipeline(plan=False, reviewers=5), "roster": "alpha beta", "review": Review(incomplete="warn")},
 )
 
 
@@ -124,6 +128,17 @@ class Worlds(RuleBasedStateMachine):
         answers = [a for a in possible(effect, self.sim.world) if isinstance(a, get_args(EffectAnswer))]
         answer = TurnEnded(key=effect.key, outcome=good()) if of_a_turn else data.draw(st.sampled_from(answers))
         self.sim.put(answer, answer)
+
+    @rule(stale=st.booleans())
+    def picks(self, stale: bool) -> None:  # noqa: FBT001 - drawn
+        """The operator wants something fixed, whether the run is ready for it or not."""
+        found = Finding(Severity.Minor, "ugly", id="R1-1-1")
+        n = self.sim.world.number()
+        head, tree = Commit(f"c{n}"), Tree(f"tree of c{n}")
+        winner = self.sim.state.winning
+        if winner and not stale:
+            head, tree = winner.change.head, winner.change.tree
+        self.sim.put(FixAsked(findings=(found,), reason="please", head=head, tree=tree, stale=stale))
 
     @rule(word=st.sampled_from(["resume", "park", "park", "now", "more", "yes", "no", "limit", "cancel"]), data=st.data())
     def hears_people(self, word: str, data: st.DataObject) -> None:

@@ -19,6 +19,7 @@ PHASES: dict[PipelinePhase, Phase] = {
 READERS: dict[str, Callable[[str], Report | None]] = {
     development.NODE: development.read,
     review.NODE: review.read,
+    review.AGAIN: review.read_vote,
     review.FIX: review.read_fix,
     committing.NODE: committing.read,
 }

@@ -113,7 +113,7 @@ def _refused(state: RunState, event: events.LandingRefused) -> RunState:
                 return state
             text = f"{state.started.target} cannot be pushed to: {event.detail}. Try again?"
             return asking(_at(state, unreached=0, wait_until=state.at), PUSHING, text, holds=True, how="retry | stop")
-        case "dirty":
+        case "dirty" if not at.as_branch and state.settings.land.mode != "branch":
             return _at(state, as_branch=event.detail)
         case "hook" | "rejected" if at.rounds < limit + at.granted and fixer.can_fix(state):
             return _at(state, step="fix", rounds=at.rounds + 1, refusal=event.detail, output=event.output)

@@ -1,24 +1,28 @@
-"""Review: a reviewer reads the work, findings that block are fixed in rounds, e2e is caught up before anything is handed on."""
+"""Review: a panel reads the work, findings that block are fixed in rounds, e2e is caught up before anything is handed on.
+
+Of several reviewers each has a lens; where their votes differ, each hears the others once and votes again. What the operator picks is fixed first.
+"""
 
 from typing import Literal
 
 from msgspec import Struct, structs
 
 from nightcrew.core import basing, brief as b, chain, effects, events, fixer, reading, rooms
-from nightcrew.core.ids import SeatKey
+from nightcrew.core.ids import AgentId, Commit, SeatKey, Tree
 from nightcrew.core.roster import AgentRole, Answers
-from nightcrew.core.state import Basing, Phase, Reviewing, RunState, red_of
-from nightcrew.core.trouble import fail, fails, leave
+from nightcrew.core.state import Basing, LandingTry, Mark, Phase, Reviewing, RunState, Validating, enter, line, red_of
+from nightcrew.core.trouble import REVIEW_SEATS, fail, fails, leave
 from nightcrew.core.work import Brief, Failure, Finding, FixReport, PipelinePhase, Purpose, Reviewed, Severity, Vote
 
 NODE = "review"
+AGAIN = "revote"
 FIX = "fix"
-SEAT = SeatKey("review-1")
 STALLS = 2  # rounds without progress after which more rounds are not worth their money
 SHAPE = (
     '{"vote": "approve" | "approve_with_findings" | "reject", "findings": [{"severity": "nit" | "minor" | "major" | "blocker", '
     '"file": "path", "line": 1, "why": "…", "check": "how to see it"}]}'
 )
+VOTE_SHAPE = '{"vote": "approve" | "approve_with_findings" | "reject", "why": "one sentence"}'
 FIX_SHAPE = '{"addressed": ["R1-1-1"], "rejected": {"R1-1-2": "a reason that can be checked"}}'
 
 
@@ -26,8 +30,9 @@ def _wants(state: RunState) -> tuple[effects.Effect, ...]:
     winner, at = state.chosen, state.reviewing
     if at.step == "base":
         return basing.wants(state)
-    if at.step == "ask":
-        return rooms.reader(state, SEAT, winner.change.head) or chain.ask(state, _wish(state))
+    if at.step in {"ask", "revote"}:
+        asked = ((seat, rooms.reader(state, seat, winner.change.head)) for seat in _awaited(state))
+        return tuple(e for seat, room in asked for e in room or chain.ask(state, _wish(state, seat)))
     missing = rooms.author(state, winner.label)
     if missing:
         return missing
@@ -42,9 +47,9 @@ def _wants(state: RunState) -> tuple[effects.Effect, ...]:
             return ()
 
 
-def panel(state: RunState) -> bool:
-    """Whether anybody reviews: somebody shall, and somebody can."""
-    return state.settings.pipeline.reviewers > 0 and bool(state.started.roles.chain(AgentRole.Reviewer))
+def panel(state: RunState) -> tuple[SeatKey, ...]:
+    """The seats that shall review, if anybody can."""
+    return REVIEW_SEATS[: state.settings.pipeline.reviewers] if state.started.roles.chain(AgentRole.Reviewer) else ()
 
 
 def _arrived(state: RunState) -> RunState:
@@ -52,9 +57,9 @@ def _arrived(state: RunState) -> RunState:
     if state.unreviewed:
         return _once_more(state)
     if at.step == "base" and at.basing.step == "done":
-        return _at(state, step="ask")
-    if at.step == "ask" and (not panel(state) or SEAT in at.reviews):
-        return _after_panel(state)
+        return _at(state, step="fix") if at.picked else _asking(state)
+    if at.step in {"ask", "revote"} and not _awaited(state):
+        return _wave_over(state)
     return _decide(state) if at.step == "decide" else state
 
 
@@ -67,27 +72,28 @@ def _answered(state: RunState, effect: effects.Effect, event: events.EffectAnswe
             return _at(state, e2e=event.results, step="decide")
         case events.WorkCollected() if isinstance(effect, effects.CollectWork):
             return _fixed(state, event)
-    if at.step not in {"ask", "fix"}:
+    if effect.seat in _awaited(state):
+        return _reviewed(state, effect, event)
+    if at.step != "fix":
         return state
-    asked = _wish(state) if at.step == "ask" else _fix_wish(state)
-    state, verdict = chain.answered(state, asked, effect, event)
+    state, verdict = chain.answered(state, _fix_wish(state), effect, event)
     if isinstance(verdict, Failure):
         return fail(state, verdict)
-    if verdict is None:
-        return state
-    report = verdict.outcome.report
-    if at.step == "fix":
-        return _at(state, fixed=report if isinstance(report, FixReport) else None, step="collect")
-    return _reviewed(state, report) if isinstance(report, Reviewed) else state
+    report = verdict.outcome.report if verdict else None
+    fixed = report if isinstance(report, FixReport) else None
+    return _at(state, fixed=fixed, step="collect") if verdict else state
 
 
 def _afresh(state: RunState) -> RunState:
-    at = state.reviewing.round
-    return structs.replace(state, reviewing=Reviewing(round=at, granted=at - 1))
+    at = state.reviewing
+    fresh = Reviewing(round=at.round, granted=at.round - 1, picked=at.picked, why=at.why)
+    return structs.replace(state, reviewing=fresh)
 
 
 def _again(state: RunState) -> RunState:
     at = state.reviewing
+    if at.step in {"ask", "revote"}:
+        return _at(state, absent={})
     return _at(state, granted=at.granted + 1, stalled=0) if at.step == "e2e" else basing.again(state)
 
 
@@ -114,6 +120,19 @@ class _Answer(Struct):
     findings: list[_Found] = []
 
 
+class _Vote(Struct):
+    vote: Literal["approve", "approve_with_findings", "reject"]
+    why: str = ""
+
+
+def read_vote(text: str) -> Reviewed | None:
+    """A reviewer's final vote; a reject needs a reason."""
+    answer = reading.last_fitting(text, _Vote)
+    if answer is None or (answer.vote == "reject" and not answer.why.strip()):
+        return None
+    return Reviewed(Vote(answer.vote), why=line(answer.why))
+
+
 class _FixAnswer(Struct):
     addressed: list[str]
     rejected: dict[str, str] = {}
@@ -125,33 +144,90 @@ def read_fix(text: str) -> FixReport | None:
     return None if answer is None else FixReport(tuple(answer.addressed), answer.rejected)
 
 
-def _wish(state: RunState) -> chain.Wish:
+def _asking(state: RunState, **changes: object) -> RunState:
+    """The run with the whole panel to be asked; nobody to ask is no panel, never one that found nothing."""
+    return _at(state, expected=panel(state), reviews={}, second={}, absent={}, step="ask", **changes)
+
+
+def _awaited(state: RunState) -> tuple[SeatKey, ...]:
+    """The seats of this wave that have neither answered nor failed."""
+    at = state.reviewing
+    if not state.started.roles.chain(AgentRole.Reviewer):
+        return ()
+    asked, told = {"ask": (at.expected, at.reviews), "revote": (tuple(at.reviews), at.second)}.get(at.step, ((), {}))
+    return tuple(seat for seat in asked if seat not in told and seat not in at.absent)
+
+
+def _wish(state: RunState, seat: SeatKey) -> chain.Wish:
+    node, shape = (AGAIN, VOTE_SHAPE) if state.reviewing.step == "revote" else (NODE, SHAPE)
     wish = chain.Wish(
-        NODE, SEAT, AgentRole.Reviewer, rooms.slot(state, SEAT), Answers.Structured,
-        lambda memory: _brief(state, memory=memory), reads=NODE, shape=SHAPE,
+        node, seat, AgentRole.Reviewer, rooms.slot(state, seat), Answers.Structured,
+        lambda memory: _brief(state, seat, memory=memory), reads=node, shape=shape,
     )  # fmt: skip
-    return chain.walked(state, wish)
+    return chain.walked(state, wish, _bench(state, seat), (NODE, AGAIN))
 
 
-def _brief(state: RunState, *, memory: bool) -> Brief:
+def _bench(state: RunState, seat: SeatKey) -> tuple[AgentId, ...]:
+    """Whom a seat asks: from its own start forward, and rather a spare agent than one with which another seat starts."""
+    agents, expected = state.started.roles.chain(AgentRole.Reviewer), state.reviewing.expected
+    starts = [agents[n % len(agents)] for n in range(len(expected))]
+    first, *rest = agents[expected.index(seat) % len(agents) :]
+    return (first, *([agent for agent in rest if agent not in starts] or rest))
+
+
+def _brief(state: RunState, seat: SeatKey, *, memory: bool) -> Brief:
+    at, lenses = state.reviewing, state.settings.pipeline.lenses
+    change = b.change(state.chosen.change.patch, "The change")
+    known = (b.LOOK_ONLY, *b.task(state), *b.plan(state), *change)
+    if at.step == "revote":
+        heard = "\n\n".join(_told_review(other, at.reviews[other], mine=other == seat) for other in at.reviews)
+        ask = "# What you are asked\n\nThe reviewers differ. Weigh what the others found, and give your final vote.\n\n"
+        told = (f"# The votes\n\n{heard}", ask + reading.json_answer(VOTE_SHAPE))
+        return b.brief(*(() if memory else known), *told)
+    lens = lenses[at.expected.index(seat) % len(lenses)] if lenses and len(at.expected) > 1 else ""
     ask = (
         "# What you are asked\n\nReview the change against the task: is it right, complete, tested and simple? The folder holds the "
-        "work as it stands. Report what you can show; only major and blocker findings stop it.\n\n" + reading.json_answer(SHAPE)
+        "work as it stands. Report what you can show; only major and blocker findings stop it.\n\n"
+        + (f"Several look at it, each through a lens. Yours is: {lens}. Begin there.\n\n" if lens else "")
+        + reading.json_answer(SHAPE)
     )
-    change = b.change(state.chosen.change.patch, "The change")
-    if memory and state.reviewing.round > 1:
+    if memory and at.round > 1:
         return b.brief("The change was worked on since you looked. Look again.", *change, ask)
-    return b.brief(b.LOOK_ONLY, *b.task(state), *b.plan(state), *change, ask)
+    return b.brief(*known, ask)
 
 
-def _reviewed(state: RunState, report: Reviewed) -> RunState:
-    at = state.reviewing.round
-    named = tuple(structs.replace(f, id=f"R{at}-1-{n}") for n, f in enumerate(report.findings, 1))
-    return _at(state, reviews={SEAT: structs.replace(report, findings=named)})
+def _told_review(seat: SeatKey, review: Reviewed, *, mine: bool) -> str:
+    who = "You" if mine else f"Reviewer {seat.removeprefix('review-')}"
+    return "\n".join((f"{who}: {review.vote.replace('_', ' ')}", *map(_told_finding, review.findings)))
+
+
+def _reviewed(state: RunState, effect: effects.Effect, event: events.EffectAnswer) -> RunState:
+    seat, at = effect.seat, state.reviewing
+    state, verdict = chain.answered(state, _wish(state, seat), effect, event)
+    if isinstance(verdict, Failure):
+        return _at(state, absent={**at.absent, seat: verdict})
+    report = verdict.outcome.report if verdict else None
+    if not isinstance(report, Reviewed):
+        return state
+    if at.step == "revote":
+        return _at(state, second={**at.second, seat: report})
+    name = f"R{at.round}-{seat.removeprefix('review-')}"
+    named = tuple(structs.replace(f, id=f"{name}-{n}") for n, f in enumerate(report.findings, 1))
+    return _at(state, reviews={**at.reviews, seat: structs.replace(report, findings=named)})
+
+
+def _wave_over(state: RunState) -> RunState:
+    at = state.reviewing
+    if at.absent and (state.settings.review.incomplete == "block" or not at.reviews):
+        return fail(state, next(iter(at.absent.values())))
+    if at.step == "ask" and len({review.vote for review in at.reviews.values()}) > 1:
+        return _at(state, step="revote")
+    return _after_panel(state)
 
 
 def _after_panel(state: RunState) -> RunState:
-    found = tuple(f for review in state.reviewing.reviews.values() for f in review.findings)
+    reviews = state.reviewing.reviews
+    found = tuple(f for seat in REVIEW_SEATS if seat in reviews for f in reviews[seat].findings)
     state = _at(state, open=found)
     if not state.settings.verify.e2e:
         return _at(state, e2e=(), step="decide")
@@ -164,7 +240,7 @@ def _decide(state: RunState) -> RunState:
     at = state.reviewing
     red = red_of(at.e2e or ())
     blocked = any(f.blocks for f in at.open)
-    reject = any(r.vote is Vote.Reject for r in at.reviews.values())
+    reject = any(r.vote is Vote.Reject for r in {**at.reviews, **at.second}.values())
     if not blocked and not red:
         return _hand_on(state, contested=reject)
     if _rounds_left(state) and fixer.can_fix(state):
@@ -180,9 +256,11 @@ def _decide(state: RunState) -> RunState:
 def _once_more(state: RunState) -> RunState:
     """A repair changed the work after its review: it is looked at once more, which uses no round (decision 0022)."""
     at = state.reviewing
-    if at.step != "base":
-        at = Reviewing(step="ask", round=at.round + 1, granted=at.granted + 1, basing=Basing(step="done"))
-    return structs.replace(state, unreviewed=False, reviewing=at)
+    state = structs.replace(state, unreviewed=False)
+    if at.step == "base":
+        return state
+    fresh = Reviewing(round=at.round + 1, granted=at.granted + 1, basing=Basing(step="done"))
+    return _asking(structs.replace(state, reviewing=fresh))
 
 
 def _hand_on(state: RunState, *, contested: bool) -> RunState:
@@ -196,8 +274,9 @@ def _rounds_left(state: RunState) -> bool:
 
 def _fix_wish(state: RunState) -> chain.Wish:
     at = state.reviewing
-    findings = "\n".join(_told_finding(f) for f in at.open)
+    findings = "\n".join(_told_finding(f) for f in asked_to_fix(at))
     ask = f"# What you are asked\n\nFix these findings in the files, or say for one why it is wrong:\n\n{findings}\n\n"
+    ask += f"The operator asks for this: {at.why}\n\n" if at.picked else ""
     red = b.outputs("End-to-end checks that fail", red_of(at.e2e or ()))
     return fixer.wish(state, FIX, *red, ask + reading.json_answer(FIX_SHAPE), reads=FIX, shape=FIX_SHAPE)
 
@@ -208,13 +287,47 @@ def _told_finding(f: Finding) -> str:
     return f"- {f.id} [{f.severity}]{where}: {f.why}{check}"
 
 
+def asked_to_fix(at: Reviewing) -> tuple[Finding, ...]:
+    """The findings of the present fix round: what the operator picked, else all that are open."""
+    return at.picked or at.open
+
+
+def pick(state: RunState, event: events.FixAsked) -> RunState:
+    """The run with what the operator picked to be fixed next (decision 0031); one that is under way, in trouble or landed stays as it is."""
+    winner, left = state.winning, state.landing is not None and state.landing.mode == "branch"
+    ready = state.phase is PipelinePhase.Complete and left
+    waits = not state.done and any(q.holds for q in state.questions.values())
+    if winner is None or state.trouble or state.marker or state.parked or not (ready or waits):
+        return state
+    at, change = state.reviewing, structs.replace(winner.change, head=event.head, tree=event.tree)
+    state = rooms.with_candidate(state, winner, change=change)
+    picked = Reviewing(
+        step="fix", basing=Basing(step="done"), round=at.round, granted=at.granted, picked=event.findings, why=event.reason,
+    )  # fmt: skip
+    marks = {**state.marks, PipelinePhase.Review: Mark(state.chosen, state.base)}
+    fresh = {"reviewing": picked, "validating": Validating(), "trying": LandingTry(), "marks": marks}
+    return enter(state, PipelinePhase.Review, **fresh)
+
+
+def _picked_fixed(state: RunState, *, changed: bool) -> RunState:
+    """A real change is reviewed, tested and gated again, which uses no round; without one all is as it was before."""
+    at = state.reviewing
+    if changed:
+        state = structs.replace(state, commit=Commit(""), gated=Tree(""), landing=None)
+        return _asking(state, picked=(), round=at.round + 1, granted=at.granted + 1, e2e=None)
+    state = _at(state, picked=(), step="")
+    return leave(state, PipelinePhase.Finalizing if state.landing else PipelinePhase.FinalValidation, dropped=False)
+
+
 def _fixed(state: RunState, event: events.WorkCollected) -> RunState:
     at = state.reviewing
     state, progressed = rooms.collected(state, event.change)
+    if at.picked:
+        return _picked_fixed(state, changed=progressed)
     stalled = 0 if progressed else at.stalled + 1
     if stalled >= STALLS:
         return _at(state, stalled=stalled, step="decide")
-    return _at(state, stalled=stalled, round=at.round + 1, reviews={}, e2e=None, step="ask")
+    return _asking(state, stalled=stalled, round=at.round + 1, e2e=None)
 
 
 def _at(state: RunState, **changes: object) -> RunState:

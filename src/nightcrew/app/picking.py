@@ -1,0 +1,86 @@
+"""The operator picks findings to be fixed: what must hold before that is written down as a fact (decision 0031)."""
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from nightcrew.app.story import Step, steps
+from nightcrew.app.views import conclusion
+from nightcrew.core.events import FixAsked
+from nightcrew.core.ids import Commit, RunId, Tree
+from nightcrew.core.reducer import blocked
+from nightcrew.core.state import RunState, branch_of
+from nightcrew.core.work import Finding
+from nightcrew.engine.tools import Tools
+from nightcrew.errors import UserError
+from nightcrew.git import landing, snapshot
+from nightcrew.git.repo import pin
+from nightcrew.git.sealed import git
+from nightcrew.journal.store import Lease
+
+
+class Pick(NamedTuple):
+    """What somebody typed after `fix RUN`."""
+
+    findings: tuple[str, ...]
+    reason: str
+    allow_stale: bool = False
+
+
+def ask(tools: Tools, run: RunId, lease: Lease, pick: Pick) -> None:
+    """Write it down before any work. Raises UserError, one line each, with nothing recorded."""
+    if not pick.reason.strip():
+        raise UserError("a fix needs a reason", '--reason "why you want it now"')
+    told = tuple(steps(tools.journal.entries(run)))
+    state, raised = told[-1].after, _raised(told)
+    _check_now(state)
+    ids = tuple(dict.fromkeys(pick.findings))
+    unknown = [name for name in ids if name not in raised]
+    if unknown:
+        raise UserError(f"run {run} has no finding {', '.join(unknown)}", f"it has: {', '.join(raised) or 'none'}")
+    branch, head = branch_of(state, state.winner), _head(tools, state)
+    tree = Tree(git(tools.repo, "rev-parse", f"{head}^{{tree}}"))
+    moved = state.done and head != state.commit
+    stale = [name for name in ids if moved or raised[name][1] != tree]
+    if stale and not pick.allow_stale:
+        told_of = f"the work changed since {', '.join(stale)} was raised"
+        raise UserError(told_of, "look whether it still holds, then: --allow-stale")
+    if moved:  # the commits of whoever moved it are part of the work from now on, and one commit will stand for them
+        snapshot.name_rescue(tools.repo, run, head)
+    if state.done:
+        pin(tools.repo, run, f"branches/{branch}", head)
+    (tools.journal.folder(run) / "completion_marker").unlink(missing_ok=True)
+    findings = tuple(raised[name][0] for name in ids)
+    asked = FixAsked(findings=findings, reason=pick.reason.strip(), head=head, tree=tree, stale=bool(stale))
+    tools.journal.append(lease, state.seq, tools.clock.now(), asked)
+
+
+def _raised(told: Iterable[Step]) -> dict[str, tuple[Finding, Tree]]:
+    """Every finding by id, with the tree in which it was found."""
+    return {
+        finding.id: (finding, step.after.chosen.change.tree)
+        for step in told
+        for seat, review in step.after.reviewing.reviews.items()
+        if step.before.reviewing.reviews.get(seat) is not review
+        for finding in review.findings
+    }
+
+
+def _check_now(state: RunState) -> None:
+    ready = state.done and state.landing is not None and state.landing.mode == "branch"
+    waits = blocked(state) is not None and state.trouble is None and not state.parked
+    if state.winning is None or not (ready or waits):
+        hint = "a fix is for a run that is ready or blocked" + ("" if state.done else ": nightcrew resume")
+        raise UserError(f"run {state.started.run} is {conclusion(state).word}", hint)
+
+
+def _head(tools: Tools, state: RunState) -> Commit:
+    """Where the work stands: the finished branch as it is now, or what a blocked run holds."""
+    if not state.done:
+        return state.chosen.change.head
+    branch = branch_of(state, state.winner)
+    head, checkout = landing.standing(tools.repo, branch)
+    if not head:
+        raise UserError(f"branch {branch} is gone", "hand the rest off as a new task")
+    if checkout:
+        raise UserError(f"branch {branch} is checked out at {checkout}", "switch to another there: git switch -")
+    return Commit(head)
