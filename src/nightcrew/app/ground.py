@@ -123,7 +123,7 @@ def doctor(cwd: Path, env: Mapping[str, str]) -> tuple[list[Check], tuple[Row, .
         config = load_config(repo, env, {})
     except UserError as error:
         return [*checks, Check("settings", ok=False, text=error.message, hint=error.hint)], ()
-    checks += [Check("settings", ok=True, text=str(note)) for note in (*config.notes, *config.warnings)]
+    checks += [Check("note", ok=True, text=str(note)) for note in (*config.notes, *config.warnings)]
     if repo and not trusted(home_of(env), repo_id(repo), config.digest):
         checks.append(Check("trust", ok=False, text=f"{REPOSITORY_FILE} is not trusted yet", hint="nightcrew trust"))
     rows = agents(cwd, env)

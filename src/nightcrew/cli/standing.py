@@ -31,8 +31,12 @@ def agents(*, clear: str | None, json_: bool) -> None:
 def doctor(*, json_: bool) -> int:
     """Look at machine, repository, agents and settings without starting anything; exit 1 if something will not do."""
     checks, settings = ground.doctor(folder(), environment())
-    told = [f"{'ok ' if c.ok else 'NO '} {c.name}: {c.text}" + (f" ({c.hint})" if c.hint else "") for c in checks]
-    told += [f"    {s.key} = {s.value}  [{s.origin}]" for s in settings if s.value]
+    told = [
+        f"{'NO' if not c.ok else '--' if c.name == 'note' else 'ok'}  {c.name}: {c.text}" + (f" ({c.hint})" if c.hint else "")
+        for c in checks
+    ]
+    shown = [s for s in settings if s.value or s.key.startswith("roles.")]
+    told += [f"    {s.key} = {s.value or 'nobody'}  [{s.origin}]" for s in shown]
     say({"checks": checks, "settings": settings}, told, json_=json_)
     return 0 if all(c.ok for c in checks) else 1
 

@@ -99,7 +99,8 @@ def load(repo_top: Path | None, *, config_home: Path, kinds: Kinds, overrides: T
         settings=_settings(values),
         limits=limits,
         max_turns=values.get("machine.max_turns", MAX_TURNS),
-        origins={key: where(key) for key in values},
+        origins={key: where(key) for key in values}
+        | {f"agents.{agent.id}": where("agents", n) for n, agent in enumerate(values.get("agents", ()))},
         notes=tuple(_notes(values, chains, limits, unpriced)),
         warnings=tuple(warnings),
         digest=digest,
