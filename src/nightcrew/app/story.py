@@ -246,7 +246,7 @@ def _of_panel(was: Reviewing, now: Reviewing) -> Iterator[Said]:
 
 def _of_review(seat: str, review: work.Reviewed) -> Said:
     found, blocking = count(len(review.findings), "finding"), sum(f.blocks for f in review.findings)
-    vote = review.vote.replace("_", " ") + (f", {found}" if review.findings else "")
+    vote = review.vote.replace("_with_findings", "") + (f", {found}" if review.findings else "")
     places = ((f, f" {f.file}:{f.line}" if f.line else f" {f.file}" if f.file else "") for f in review.findings)
     more = (f"{f.id} {f.severity}{place}: {f.why}" for f, place in places)
     return "review", f"{seat}: {vote}" + (f" ({blocking} blocking)" if blocking else ""), *more

@@ -4,9 +4,10 @@ from collections.abc import Callable, Iterator
 from functools import partial
 
 from nightcrew.app.story import Story, size
-from nightcrew.app.views import Conclusion, clock, count, printable, span
+from nightcrew.app.views import EXITS, Conclusion, clock, count, printable, span
 from nightcrew.core.limits import VALVES, Limit
 from nightcrew.core.state import line
+from nightcrew.core.work import Outcome
 
 __all__ = ["VALVES", "ending_told", "recovery_told", "told"]
 
@@ -34,7 +35,9 @@ def _told(story: Story, sections: dict[str, "Section"]) -> list[str]:
     stands, started = story.stands, story.started
     lines = [f"{stands.short} · {started.task.title}", f"  {stands.headline}"]
     lines += [f"  next: {stands.next_command}"] if stands.next_command else []
-    began = f"began {clock(story.began_at, story.last_at)}, {span(story.last_at - story.began_at)}"
+    # How long a run that goes on has been at it, its facts do not tell.
+    lasted = f", {span(story.last_at - story.began_at)}" if stands.exit_code != EXITS["running"] else ""
+    began = f"began {clock(story.began_at, story.last_at)}{lasted}"
     where = f"target {started.target} · base {story.base[:10]} · sandbox {started.shelter}"
     lines.append(f"  run {stands.run} · {began} · {where}")
     for title, section in sections.items():
@@ -58,13 +61,20 @@ def _seats(story: Story) -> Iterator[str]:
         mine = [turn for turn in story.turns if turn.seat == seat]
         took = sum(turn.ended_at - turn.began_at for turn in mine if turn.ended_at is not None)
         runs = [f", runs since {clock(turn.began_at, story.last_at)}" for turn in mine if turn.ended_at is None]
-        said = [turn.outcome.answer.tail for turn in mine if turn.outcome and turn.outcome.answer]
-        last = f" · {line(' '.join(said[-1].split()), 80)}" if said else ""
+        said = [_gist(turn.outcome) for turn in mine if turn.outcome]
+        last = f" · {said[-1]}" if said and said[-1] else ""
         yield f"{seat:<10} {mine[-1].agent:<12} {count(len(mine), 'turn')}, {span(took)}{''.join(runs)}{last}"
         for turn in mine:
             if turn.kind not in {"ok", ""}:
                 why = f": {turn.outcome.reason}" if turn.outcome and turn.outcome.reason else ""
                 yield f"  {clock(turn.began_at, story.last_at)} {turn.agent} {turn.kind}{why}"
+
+
+def _gist(outcome: Outcome) -> str:
+    """What a turn came to: the subject it wrote, nothing where other lines tell its answer, else its last words."""
+    if outcome.report is None:
+        return line(" ".join(outcome.answer.tail.split()), 80) if outcome.answer else ""
+    return getattr(outcome.report, "subject", "")
 
 
 def _candidates(story: Story) -> Iterator[str]:

@@ -14,6 +14,8 @@ from nightcrew.core.work import Landing, PipelinePhase, Question
 
 EXITS = {"blocked": 1, "interrupted": 1, "refused": 2, "running": 3, "recovering": 3, "waiting": 3, "parked": 3}
 """What is exited with, by the word for how a run stands; a good end is 0."""
+SOON_S = 300
+"""A time to come that is nearer than this, in seconds, is told with its seconds."""
 _CONTROL = {n: None for n in (*range(32), *range(127, 160)) if chr(n) not in "\n\t"}
 
 
@@ -141,9 +143,10 @@ def doing_now(effect: Effect) -> str:
 
 
 def clock(at: float, now: float) -> str:
-    """A time of day in the reader's zone, with the date unless it is that of `now`."""
+    """A time of day in the reader's zone, with the date unless it is that of `now`, and with seconds where they are waited for."""
     there, here = time.localtime(at), time.localtime(now)
-    return time.strftime("%H:%M" if there[:3] == here[:3] else "%Y-%m-%d %H:%M", there)
+    form = "%H:%M" if there[:3] == here[:3] else "%Y-%m-%d %H:%M"
+    return time.strftime(form + ":%S" * (0 < at - now < SOON_S), there)
 
 
 def span(seconds: float) -> str:

@@ -93,6 +93,13 @@ def test_the_words_are_those_of_the_data() -> None:
         assert words in text
 
 
+def test_a_seat_shows_words_for_people() -> None:
+    """A seat's line ends with what it said or the subject it wrote, never with the form it answered in."""
+    seats = [text for text in told(story(World(started("local")).play().entries)) if " turn" in text and text.startswith("  ")]
+    assert [text for text in seats if text.endswith("· Mend the clock")]
+    assert [text for text in seats if text.startswith("  review-1") and "·" not in text]
+
+
 def test_recovery_is_told_attempt_by_attempt() -> None:
     """The record has the failure, each attempt and each escalation, with the present level and the time of the next attempt."""
     world = World(reply=stays_red).play(lambda s: s.trouble is not None and s.trouble.attempts == 4 and s.trouble.wait_until > 0)

@@ -191,9 +191,10 @@ def test_spans_are_short(seconds: float, words: str) -> None:
 
 
 def test_a_time_of_another_day_has_its_date() -> None:
-    """Within a day the time of day is enough; else the date stands before it."""
+    """Within a day the time of day is enough, soon with its seconds; else the date stands before it."""
     noon = 1_788_091_200.0
-    assert clock(noon + STEP_S, noon) == "12:00"
+    assert clock(noon + 3600, noon) == "13:00"
+    assert clock(noon + STEP_S, noon) == "12:00:10"
     assert clock(noon + 86400, noon) == "2026-08-31 12:00"
 
 
