@@ -9,7 +9,7 @@ import msgspec
 from nightcrew.app.home import home_of, known_secrets
 from nightcrew.app.seen import Seen, effect_folder
 from nightcrew.app.story import Step, rounds_of, said, steps, where
-from nightcrew.app.views import answer_command, clock, conclusion, count, doing_now, printable, span, waits_for
+from nightcrew.app.views import answer_command, clock, conclusion, count, doing_now, span, waits_for
 from nightcrew.core.effects import RunCommands, StartTurn
 from nightcrew.core.events import Entry
 from nightcrew.core.ids import EffectId
@@ -29,7 +29,7 @@ LOOK_S = 0.1
 def changes(step: Step) -> list[str]:
     """What a fact means to somebody who follows the run, in lines."""
     told = [found for found in said(step) if found.topic != "kept"]
-    return [printable(f"{t.topic}: {t.what}" if t.topic in {"note", "rescued"} else t.what) for t in told]
+    return [f"{t.topic}: {t.what}" if t.topic in {"note", "rescued"} else t.what for t in told]
 
 
 def panel(state: RunState, now: float, env: Mapping[str, str]) -> list[str]:
@@ -44,7 +44,7 @@ def panel(state: RunState, now: float, env: Mapping[str, str]) -> list[str]:
         lines.append(f"next: {line(question.text)} {answer_command(state, question)}")
     elif timer is not None:
         lines.append(f"next: {clock(timer.fire_at, state.at)}, {timer.why}")
-    return [printable(text) for text in lines]
+    return lines
 
 
 def _places(state: RunState, now: float, env: Mapping[str, str]) -> Iterator[str]:

@@ -9,7 +9,7 @@ from msgspec import Struct, structs
 
 from nightcrew.app.home import home_of, known_secrets
 from nightcrew.app.story import Story, steps, story
-from nightcrew.app.views import clock, headline, printable
+from nightcrew.app.views import clock, headline
 from nightcrew.core.effects import RunCommands, StartTurn
 from nightcrew.core.events import EffectStarted, Entry, Record
 from nightcrew.core.ids import EffectId, RunId, short
@@ -108,11 +108,10 @@ def replayed(entries: Iterable[Entry], seq: int | None = None) -> Replayed:
 def told(seen: Replayed) -> list[str]:
     """The same in words."""
     rest = ", ".join(f"{key} {line(str(value), 60)}" for key, value in seen.fact.items() if key != "type")
-    lines = [
+    return [
         f"{seen.run} after entry {seen.seq}, {clock(seen.at, seen.at)}",
         f"  fact: {seen.fact['type']}" + (f" ({line(rest, 200)})" if rest else ""),
         f"  stands: {seen.headline} · phase {seen.phase}, visit {seen.visit}",
         *(f"  in flight: {key}" for key in seen.open),
         *(f"  wanted: {key}" + (" (in flight)" if key in seen.open else "") for key in seen.wanted),
     ]
-    return [printable(text) for text in lines]

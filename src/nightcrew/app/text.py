@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 from functools import partial
 
 from nightcrew.app.story import Story, size
-from nightcrew.app.views import EXITS, Conclusion, clock, count, printable, span
+from nightcrew.app.views import EXITS, Conclusion, clock, count, span
 from nightcrew.core.limits import VALVES, Limit
 from nightcrew.core.state import line
 from nightcrew.core.work import Outcome
@@ -28,7 +28,7 @@ def ending_told(end: Conclusion) -> list[str]:
     lines, show = [f"{end.short} {end.headline}"], f"nightcrew show {end.short}"
     lines += [f"  next: {end.next_command}"] if end.next_command not in {"", show} else []
     lines += [f"  undo: {end.undo}"] if end.undo and end.word == "landed" else []
-    return [printable(text) for text in (*lines, f"  the whole story: {show}")]
+    return [*lines, f"  the whole story: {show}"]
 
 
 def _told(story: Story, sections: dict[str, "Section"]) -> list[str]:
@@ -43,7 +43,7 @@ def _told(story: Story, sections: dict[str, "Section"]) -> list[str]:
     for title, section in sections.items():
         found = [f"  {text}" for text in section(story)]
         lines += [title, *found] if found else []
-    return [printable(text) for text in lines]
+    return lines
 
 
 def _timed(topic: str, story: Story) -> Iterator[str]:

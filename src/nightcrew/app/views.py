@@ -16,7 +16,6 @@ EXITS = {"blocked": 1, "interrupted": 1, "refused": 2, "running": 3, "recovering
 """What is exited with, by the word for how a run stands; a good end is 0."""
 SOON_S = 300
 """A time to come that is nearer than this, in seconds, is told with its seconds."""
-_CONTROL = {n: None for n in (*range(32), *range(127, 160)) if chr(n) not in "\n\t"}
 
 
 class Conclusion(Struct, frozen=True):
@@ -160,8 +159,3 @@ def span(seconds: float) -> str:
 def count(n: int, noun: str) -> str:
     """`1 turn`, `2 turns`."""
     return f"{n} {noun}{'' if n == 1 else 's'}"
-
-
-def printable(text: str) -> str:
-    """Text from outside without the characters that steer a terminal."""
-    return text.translate(_CONTROL)

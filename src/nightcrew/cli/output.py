@@ -11,6 +11,7 @@ import click
 
 from nightcrew.errors import UserError
 
+_STEERING = {n: None for n in (*range(32), *range(127, 160)) if chr(n) not in "\n\t"}
 run_argument = click.argument("run", required=False)
 json_option = click.option("--json", "json_", is_flag=True, help="One JSON document (docs/json.md).")
 
@@ -26,6 +27,11 @@ def folder() -> Path:
         return Path.cwd()
     except FileNotFoundError:
         raise UserError("the folder you are in is gone", "cd to one that is there") from None
+
+
+def printable(text: str) -> str:
+    """Text from outside without the characters that steer a terminal."""
+    return text.translate(_STEERING)
 
 
 def unheard() -> None:
@@ -45,7 +51,7 @@ def aside() -> Iterator[None]:
 def say(value: Any, text: Iterable[str], *, json_: bool) -> None:
     """Lines for people, or `value` as one JSON document, as documented in docs/json.md: a struct, rows, or rows by name."""
     if not json_:
-        click.echo("\n".join(text))
+        click.echo(printable("\n".join(text)))
         return
     import json  # noqa: PLC0415 - only who asks for it pays
 

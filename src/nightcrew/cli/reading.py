@@ -1,12 +1,10 @@
 """Verbs that read one run: `show`, `watch`, `logs`, `replay`."""
 
-import sys
-
 import click
 
 from nightcrew.app import live, seen, text
-from nightcrew.app.views import conclusion, printable
-from nightcrew.cli.output import environment, json_option, run_argument, say
+from nightcrew.app.views import conclusion
+from nightcrew.cli.output import environment, json_option, printable, run_argument, say
 from nightcrew.cli.screen import screen
 
 
@@ -37,9 +35,7 @@ def watch(run: str | None) -> int:
 def logs(run: str | None, seat: str) -> None:
     """Output of the turns and commands of RUN, without secrets, of one SEAT or purpose (impl-A, gate …) if named."""
     for title, said in seen.outputs(seen.seen(environment(), run), environment(), seat):
-        click.echo(f"── {title}")
-        # An agent's output may hold sequences that would steer the person's terminal.
-        click.echo(printable(said.decode(errors="replace")) if sys.stdout.isatty() else said)
+        click.echo(printable(f"── {title}\n{said.decode(errors='replace')}"))
 
 
 @click.command

@@ -11,7 +11,7 @@ from typing import Any
 import click
 
 from nightcrew.app.live import Entry, RunState, Step, changes, panel
-from nightcrew.cli.output import aside
+from nightcrew.cli.output import aside, printable
 
 Show = Callable[[RunState, Entry], None]
 """Told of every new fact with the state it made."""
@@ -35,7 +35,7 @@ def _lines(before: list[RunState], kept: set[str], say: Callable[[str], Any], st
     with aside():
         for text in changes(Step(entry, before[0] if before else state, state)):
             if text not in kept:
-                say(f"{clock} {text}")
+                say(printable(f"{clock} {text}"))
             kept |= {text} if text.startswith("rescued: ") else set()  # a rescue that finds it safe already is no news
     before[:] = [state]
 
@@ -50,7 +50,7 @@ def _live(env: Mapping[str, str]) -> Iterator[Show]:
 
     def drawn() -> Text:
         told = panel(now[0], time.time(), env) if now else ()
-        return Text("\n".join(told), no_wrap=True, overflow="ellipsis")
+        return Text(printable("\n".join(told)), no_wrap=True, overflow="ellipsis")
 
     with Live(get_renderable=drawn, refresh_per_second=1, transient=True) as live:
         yield partial(_lines, now, set(), lambda text: live.console.print(Text(text)))

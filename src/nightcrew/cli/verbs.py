@@ -11,7 +11,7 @@ import click
 from click.shell_completion import CompletionItem
 
 from nightcrew import __version__
-from nightcrew.cli.output import unheard
+from nightcrew.cli.output import printable, unheard
 from nightcrew.errors import UserError
 
 INTERRUPTED = 130
@@ -111,5 +111,5 @@ def run(argv: Sequence[str]) -> int:
 
 
 def _said(text: str, code: int) -> int:
-    click.echo(f"nightcrew: {text}", err=True)
+    click.echo(printable(f"nightcrew: {text}"), err=True)
     return code

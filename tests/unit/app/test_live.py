@@ -80,7 +80,7 @@ def test_the_panel_shows_seats_rounds_spend_and_what_comes_next(tmp_path: Path) 
     assert panel(world.state, opened.at + 65, env) == [
         "── a1b2 · mend the clock",
         "Development · 0.50 usd · 1 turn",
-        "  impl-A       opus             1m05s  thinking[1m",
+        "  impl-A       opus             1m05s  thinking\x1b[1m",
     ]
     later = world.play(lambda s: s.trouble is not None and s.trouble.wait_until > 0).state
     assert panel(later, later.at, env)[1].startswith("recovering: level 2, attempt 4, next at ")

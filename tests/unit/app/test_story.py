@@ -14,7 +14,7 @@ from nightcrew.core.limits import Limit, Limits
 from nightcrew.core.roster import AgentRole
 from nightcrew.core.state import RunState
 from nightcrew.core.work import Class, Finding, FixReport, Landing, PipelinePhase, Purpose, Reviewed, Severity, Vote
-from unit.app.worlds import BEGAN_AT, STEP_S, World, bad, blob, ok, red, started
+from unit.app.worlds import BEGAN_AT, STEP_S, World, bad, ok, red, started
 
 BLOCKER = Finding(Severity.Blocker, "loses the last second", "clock.py", 12)
 
@@ -174,14 +174,3 @@ def test_the_undo_of_each_mode_rewrites_nothing() -> None:
     assert undo(landing, "up").endswith(f"git revert --no-edit {'c' * 40} && git push up 'main line'")
     assert undo(Landing("branch", "nightcrew/a1b2/A", Commit("c" * 40)), "") == "git branch -D nightcrew/a1b2/A"
     assert all("reset" not in undo(Landing(mode, "main", Commit("c" * 40)), "") for mode in ("branch", "local", "push"))
-
-
-def test_control_characters_of_an_agent_do_not_reach_the_terminal() -> None:
-    """What agents say is shown without escape sequences."""
-
-    def colourful(_state: RunState, effect: Effect) -> ev.Event | None:
-        if isinstance(effect, StartTurn) and effect.node == "plan":
-            return ev.TurnEnded(key=effect.key, outcome=ok().__class__(kind=Class.Ok, answer=blob("\x1b[31mred"), session="s"))
-        return None
-
-    assert not any("\x1b" in line for line in told(story(World(reply=colourful).play().entries)))

@@ -2,7 +2,7 @@
 
 import pytest
 
-from nightcrew.app.views import clock, conclusion, headline, printable, span
+from nightcrew.app.views import clock, conclusion, headline, span
 from nightcrew.core import events as ev
 from nightcrew.core.effects import CollectWork, Effect, RunCommands, StartTurn, SyncBase
 from nightcrew.core.limits import Limit, Limits
@@ -196,11 +196,6 @@ def test_a_time_of_another_day_has_its_date() -> None:
     assert clock(noon + 3600, noon) == "13:00"
     assert clock(noon + STEP_S, noon) == "12:00:10"
     assert clock(noon + 86400, noon) == "2026-08-31 12:00"
-
-
-def test_words_from_outside_cannot_steer_the_terminal() -> None:
-    """Escape sequences, bells and carriage returns are taken out; line ends and tabs stay."""
-    assert printable("a\x1b[2Jb\x07\r\n\tc\x9bd") == "a[2Jb\n\tcd"
 
 
 def test_bad_turns_do_not_stop_the_line() -> None:

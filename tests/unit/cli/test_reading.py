@@ -4,7 +4,8 @@ import json
 import re
 from pathlib import Path
 
-from msgspec import Struct
+import pytest
+from msgspec import Struct, structs
 
 from nightcrew.app.control import Cleaned
 from nightcrew.app.ground import AgentRow, Check
@@ -60,14 +61,14 @@ def test_replay_and_watch_read_a_run_that_is_over(tmp_path: Path) -> None:
     assert (watched.code, "landed on main" in watched.out, "gate green" in watched.out) == (0, True, True)
 
 
-def test_logs_print_the_bytes_as_they_were_but_no_secret(tmp_path: Path) -> None:
-    """What an agent printed reaches a pipe unchanged, below a line that says whose it is; secrets stay out (law 14)."""
+def test_logs_print_what_was_said_but_no_secret(tmp_path: Path) -> None:
+    """What an agent printed is printed below a line that says whose it is; secrets stay out (law 14)."""
     written(World(started("local")).play(), tmp_path)
     folder = tmp_path / "runs" / RUN / "effects/StartTurn-plan-plan-0"
     folder.mkdir(parents=True)
     (folder / "stdout").write_text(f"one\n\x1b[31mtwo\nmy word is hush-hush, my key sk-{'a' * 20}\n")
     assert nightcrew(tmp_path, "logs", "a1b2", "plan", OUR_TOKEN="hush-hush").out == (
-        "── plan · opus · plan 1\none\n\x1b[31mtwo\nmy word is [redacted], my key [redacted]\n\n"
+        "── plan · opus · plan 1\none\n[31mtwo\nmy word is [redacted], my key [redacted]\n\n"
     )
 
 
@@ -77,6 +78,17 @@ def test_output_in_a_poor_terminal_is_still_output(tmp_path: Path) -> None:
     entry = "import sys; sys.stdout.reconfigure(encoding='latin-1'); from nightcrew.cli import main; sys.exit(main())"
     said = nightcrew(tmp_path, "show", entry=entry)
     assert (said.code, "opus \\u2192 codex" in said.out) == (0, True)
+
+
+@pytest.mark.parametrize("verb", ["list", "show", "logs"])
+def test_words_from_outside_cannot_steer_the_terminal(tmp_path: Path, verb: str) -> None:
+    """Escape sequences and bells of a task or an agent are taken out of what is printed; letters, line ends and tabs stay."""
+    first = started("local")
+    written(World(structs.replace(first, task=structs.replace(first.task, title="a\x1b[2Jb\x07\tc\x9bd"))).play(), tmp_path)
+    folder = tmp_path / "runs" / RUN / "effects/StartTurn-plan-plan-0"
+    folder.mkdir(parents=True)
+    (folder / "stdout").write_text("a\x1b[2Jb\x07\tc\x9bd\n")
+    assert "a[2Jb\tcd" in nightcrew(tmp_path, verb).out
 
 
 # ── JSON ──────────────────────────────────────────────────────────────────────────────────────────────────────────
