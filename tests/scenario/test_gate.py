@@ -16,6 +16,7 @@ from nightcrew.core.events import (
 from nightcrew.core.roster import AgentRole
 from nightcrew.core.work import PipelinePhase
 from support.crew import SUBJECT, Crew, Turn
+from support.repos import commit, write
 
 
 def triggered(event: object) -> bool:
@@ -111,6 +112,30 @@ def test_recovery_brings_it_home(crew: Crew) -> None:
         "RecoveryAttempted",
         "RecoverySucceeded",
     ]
+
+
+def test_what_does_not_land_does_not_make_the_gate_green(crew: Crew) -> None:
+    """Decision 0031: ignored files are gone before the gate unless set-up or a formatter made them, they are kept, or were copied."""
+    commit(crew.repo, {".gitignore": "local.txt\nmade/\nstyle\nkept/\ncache/\n.env\n"})
+    write(crew.repo, {".env": "x\n"})
+    left: list[Turn] = [{"write": name, "text": "four\n"} for name in ("local.txt", "made/more", "kept/more", "note.txt")]
+    look = "echo $(ls -A . made kept); mkdir -p cache; touch cache/x; test -e local.txt"
+    verify = {
+        "setup": ["mkdir made; touch made/tool"],
+        "pre_gate": ["touch style"],
+        "gate": [look],
+        "copy": [".env"],
+        "keep": ["kept/"],
+    }
+    crew.solo({"node": "implement", "do": left}, {"node": "gate-fix", "do": [{"say": "No."}]}, STAYS, verify=verify)
+
+    assert cancelled(crew) == ["alpha@implement", "alpha@gate-fix"]
+
+    gate = next(e for e in crew.facts(CommandsEnded) if e.tree)
+    said, seen = gate.results[0].output.tail.splitlines()
+    assert "cache/x, local.txt, made/more; 3 files" in said
+    assert {".env", "tool", "style", "more", "kept"} <= set(seen.split())
+    assert not {"local.txt", "cache"} & set(seen.split())
 
 
 def test_a_formatter_before_the_gate(crew: Crew) -> None:

@@ -12,7 +12,7 @@ _TEXT = """\
 {gate}
 # Run in every new workspace.
 {setup}
-# Ignored files that survive when a workspace changes hands.
+# Ignored files that survive when a workspace changes hands, and before the gate.
 {keep}
 # Ignored files that a workspace needs; never committed, their values never logged.
 # copy = [".env"]

@@ -32,6 +32,7 @@ async def run(effect: RunCommands, ctx: Ctx) -> EffectAnswer:
         known = tuple(CommandResult(line, 0, Blob("", 0, "")) for line in effect.commands)
         return CommandsEnded(key=effect.key, results=known, tree=effect.tree, cached=True)
     if not ctx.begun:
+        await off(_before, effect, ctx, ws)
         ctx.tell(EffectBegun(key=effect.key))
     results: list[CommandResult] = []
     for n, line in enumerate(effect.commands):
@@ -39,10 +40,10 @@ async def run(effect: RunCommands, ctx: Ctx) -> EffectAnswer:
         end = await jobs.run(ctx.folder / str(n), job(effect, ctx, ws, str(n), argv, effect.timeout_s))
         if not isinstance(end, Exit):
             return StepFailed(key=effect.key, reason=f"`{line}` vanished without a trace", transient=True)
-        results.append(await off(_result, ctx, line, n, end))
+        results.append(await off(_result, effect, ctx, line, n, end))
         if not results[-1].green and not effect.keep_going:
             break
-    rescued = "" if effect.purpose in KEEPS else await off(_tidied, effect, ctx, ws)
+    rescued = await off(_made if effect.purpose in KEEPS else _tidied, effect, ctx, ws)
     ended = CommandsEnded(key=effect.key, results=tuple(results), tree=effect.tree, rescued=rescued)
     if stamp and ended.green:
         await off(_remember, ctx, stamp)
@@ -66,11 +67,50 @@ def job(  # noqa: PLR0913 — one command, each of its sides by its name
     return Job(argv=argv, cwd=ws.path, env=env, mark=mark, stdin=stdin, sandbox=box, total_s=total_s)
 
 
-def _result(ctx: Ctx, line: str, n: int, end: Exit) -> CommandResult:
+def _before(effect: RunCommands, ctx: Ctx, ws: Workspace) -> None:
+    """Note which files are ignored. A gate sees what will land and what was made for it: the others go, and are noted (decision 0031)."""
+    if effect.purpose not in {Purpose.Gate, *KEEPS}:
+        return
+    found = workspace.ignored(ws)
+    if effect.purpose is Purpose.Gate:
+        keep = ctx.state().settings.verify.keep
+        found -= _names(_known(ctx, ws)).union(slots.verify(ws).copies, workspace.ignored(ws, keep) if keep else ())
+        for name in found:
+            slots.remove(ws.path / name)
+            with suppress(OSError):  # which ends at the first folder with something in it
+                os.removedirs((ws.path / name).parent)
+    _note(ctx.folder / "ignored", found)
+
+
+def _made(_effect: RunCommands, ctx: Ctx, ws: Workspace) -> str:
+    _note(_known(ctx, ws), workspace.ignored(ws) - _names(ctx.folder / "ignored"))
+    return ""
+
+
+def _known(ctx: Ctx, ws: Workspace) -> Path:
+    # The list of the ignored files that set-up and formatters made in a workspace.
+    return ctx.tools.journal.folder(ctx.run) / f"ignored-{ws.slot}"
+
+
+def _note(path: Path, names: set[str]) -> None:
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    with path.open("ab") as file:
+        file.write(os.fsencode("".join(f"{name}\0" for name in sorted(names))))
+
+
+def _names(path: Path) -> set[str]:
+    return set(filter(None, os.fsdecode(path.read_bytes()).split("\0"))) if path.exists() else set()
+
+
+def _result(effect: RunCommands, ctx: Ctx, line: str, n: int, end: Exit) -> CommandResult:
+    said, gone = jobs.output(ctx.folder / str(n) / "stdout"), sorted(_names(ctx.folder / "ignored"))
+    if gone and end.code and effect.purpose is Purpose.Gate:  # it may be why
+        names = f"{', '.join(gone[:9])}; {len(gone)} files"
+        said = os.fsencode(f"(removed before this, since no set-up made it and it does not land: {names})\n") + said
     return CommandResult(
         command=line,
         code=end.code,
-        output=ctx.tools.blobs.put(jobs.output(ctx.folder / str(n) / "stdout")),
+        output=ctx.tools.blobs.put(said),
         timed_out=end.stopped_by in {"total", "flood"},
         took_s=round(end.ended_at - end.began_at, 3),
     )

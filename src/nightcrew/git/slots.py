@@ -169,6 +169,8 @@ def give(repo: Repo, ws: Workspace, commit: str) -> None:
 def remove(path: Path) -> None:
     """Remove a file, link or folder; a folder made read-only by somebody's tool too. What is not there is no error."""
     if path.is_symlink() or path.is_file():
+        if not os.access(path.parent, os.W_OK | os.X_OK):
+            os.chmod(path.parent, 0o700)
         path.unlink()
         return
     for folder, _, _ in os.walk(path):

@@ -145,6 +145,12 @@ def copy_files(pool: Pool, ws: Workspace, patterns: Iterable[str]) -> tuple[str,
     return tuple(names)
 
 
+def ignored(ws: Workspace, patterns: Iterable[str] = ()) -> set[str]:
+    """The files of a workspace that git ignores; or those not tracked that `patterns` match, which are written as in a .gitignore."""
+    words = [word for one in patterns for word in ("-x", one)] or ["--exclude-standard"]
+    return {name for name in git(ws, "ls-files", "-z", "--others", "--ignored", *words).split("\0") if name}
+
+
 def leased(pool: Pool, run_id: str) -> tuple[Workspace, ...]:
     """Every workspace that a run holds."""
     mine = (record.slot for record in _records(pool.root) if record.run == run_id)
