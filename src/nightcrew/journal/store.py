@@ -1,8 +1,10 @@
 """The journal itself: runs, their facts, leases, snapshots, people's words, places. What writes returns when the disk has it."""
 
 import os
+import time
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
+from io import FileIO
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
@@ -11,15 +13,16 @@ from msgspec import Struct
 
 from nightcrew.core.events import Entry, Event
 from nightcrew.core.ids import RunId, short
-from nightcrew.database import Database, Unusable as JournalUnusable, statements, unusable
+from nightcrew.database import Database, Unusable as JournalUnusable, held, locked, statements, unusable
 from nightcrew.errors import UserError
 from nightcrew.journal import VERSION, codec
-from nightcrew.journal.driver import Bell, Lease, holder, ring, seize
 from nightcrew.redact import Redactor
 
 __all__ = ["Fenced", "Journal", "JournalUnusable", "Lease", "SeqMoved", "Word"]
 
 PAGE = 1000
+GLANCES = 100
+"""How often a taken lease is tried again, a millisecond apart: who only looks at it has it for microseconds."""
 
 S = TypeVar("S", bound=Struct)
 
@@ -30,6 +33,35 @@ class Fenced(Exception):  # noqa: N818 — what happened, not a mistake
 
 class SeqMoved(Exception):  # noqa: N818 — what happened, not a mistake
     """Facts were appended since the decision was made: read them and decide again."""
+
+
+class Lease(NamedTuple):
+    """The right to append to a run. Lost at once when somebody takes over; ends with the process at the latest, when the kernel frees its lock."""
+
+    run: RunId
+    fence: int
+    lock: ExitStack
+
+    def release(self) -> None:
+        """Let others drive the run. Releasing twice is once."""
+        self.lock.close()
+
+
+class Bell(FileIO):
+    """A named pipe that becomes readable when somebody rang. It carries no words; those are in the inbox."""
+
+    def __init__(self, path: Path) -> None:
+        """Hang a new bell at `path`, in place of a dead or frozen driver's."""
+        aside = path.with_name(f"{path.name}.{os.getpid()}")
+        aside.unlink(missing_ok=True)
+        os.mkfifo(aside, 0o600)
+        # Open for writing too: a pipe without a writer would be readable (at its end) for ever.
+        super().__init__(os.open(aside, os.O_RDWR | os.O_NONBLOCK))
+        aside.rename(path)
+
+    def hush(self) -> bool:
+        """Forget every ring so far; whether there was one. Hush first and read the inbox then, and no word is missed."""
+        return bool(self.read(1 << 20))
 
 
 class Word(NamedTuple):
@@ -99,8 +131,9 @@ class Journal:
         return Path(row[0])
 
     def holder(self, run: RunId) -> int | None:
-        """The pid of the process that drives the run now; None when nobody does."""
-        return holder(self.folder(run) / "lease")
+        """The pid of the process that drives the run now, 0 if it has not signed yet; None when nobody does."""
+        path = self.folder(run) / "lease"
+        return _signed(path) if held(path) else None
 
     def acquire(self, run: RunId, *, take_over: bool = False) -> Lease:
         """Become the run's one driver. Raises `UserError`: it is unknown, or another process drives it.
@@ -113,7 +146,7 @@ class Journal:
                 fence, path = self._fence(run) + 1, self.folder(run) / "lease"
                 if take_over:  # the other keeps its lock on a file that nobody sees any more
                     path.unlink(missing_ok=True)
-                undo.callback(os.close, seize(path, run))
+                undo.callback(os.close, _seize(path, run))
                 self._db.change(self._sql["set_fence"], fence, run)
             return Lease(run, fence, undo.pop_all())
 
@@ -184,7 +217,9 @@ class Journal:
         self._fence(run)
         data = codec.encode(codec.cleaned(word, self._redactor))
         [(number,)] = self._db.rows(self._sql["say"], run, at, codec.SCHEMA, data)
-        ring(self.folder(run) / "bell")
+        # Never waits and never fails: with nobody there, the word waits in the inbox.
+        with suppress(OSError), FileIO(os.open(self.folder(run) / "bell", os.O_WRONLY | os.O_NONBLOCK), "w") as bell:
+            bell.write(b"!")
         return int(number)
 
     def words(self, run: RunId) -> tuple[Word, ...]:
@@ -196,3 +231,22 @@ class Journal:
         """The driver's bell. Listen first and read `words` then, and none is missed."""
         with unusable(self.folder(run)):
             return Bell(self.folder(run) / "bell")
+
+
+def _seize(path: Path, run: RunId) -> int:
+    """Lock the lease file and sign it; gives its descriptor, which no program started later inherits."""
+    for _ in range(GLANCES):
+        fd = locked(path)
+        if fd >= 0:
+            os.ftruncate(fd, 0)
+            os.pwrite(fd, b"%d" % os.getpid(), 0)
+            return fd
+        time.sleep(0.001)
+    hint = "wait for it, park it, or `nightcrew resume --take-over`"
+    raise UserError(f"run {run} is being driven by process {_signed(path)}", hint)
+
+
+def _signed(path: Path) -> int:
+    with suppress(OSError, ValueError):
+        return int(path.read_bytes())
+    return 0

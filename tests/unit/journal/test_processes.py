@@ -116,10 +116,9 @@ def test_a_dead_driver_leaves_no_lock(journal: Journal, start: Start) -> None:
 def test_looking_does_not_take(journal: Journal, start: Start) -> None:
     """Any number of looks at the holder never make a driver believe the run is busy."""
     looker = start("""
-from nightcrew.journal.driver import holder
-path = Journal(home).folder(run) / "lease"
+journal = Journal(home)
 say("looks")
-while True: holder(path)
+while True: journal.holder(run)
 """)
     assert heard(looker) == "looks"
     for _ in range(800):
