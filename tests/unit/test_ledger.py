@@ -298,7 +298,7 @@ def test_never_more_turns_than_allowed(tmp_path: Path) -> None:
     level = [0]
     for sign in (tmp_path / "home" / "log").read_bytes():
         level.append(level[-1] + (1 if sign == ord("+") else -1))
-    assert max(level) == 3, "all three were used at some time, never a fourth"
+    assert max(level) <= 3, "never a fourth; whether three were ever held at once is the machine's to say"
     assert (level[-1], len(level)) == (0, 1 + 6 * 15 * 2)
 
 

@@ -243,10 +243,11 @@ def test_environment_and_descriptors_are_the_jobs_own(folder: Path, mode: Mode) 
 
 
 def test_signals_are_as_in_a_login(folder: Path, mode: Mode) -> None:
-    """A job begins with no signal blocked or ignored, whatever its supervisor does with its own."""
+    """A job begins with no signal blocked or ignored, whatever its supervisor does with its own; two belong to the C library alone."""
     start(folder, job(folder, "", mode, argv=("grep", "-E", "^Sig(Blk|Ign)", "/proc/self/status")))
     ended(folder)
-    assert [int(line.split()[1], 16) for line in output(folder).splitlines()] == [0, 0]
+    library = 1 << 31 | 1 << 32  # signals 32 and 33: no program can set them back, so they come as the starter of all has them
+    assert [int(line.split()[1], 16) & ~library for line in output(folder).splitlines()] == [0, 0]
 
 
 def test_secrets_stay_off_the_disk(folder: Path) -> None:
