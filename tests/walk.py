@@ -6,8 +6,7 @@ from typing import Any, NamedTuple
 from msgspec import structs
 
 from nightcrew.core import reducer
-from nightcrew.core.limits import Limit, Limits
-from nightcrew.core.settings import Ladder, Pipeline, Verify
+from nightcrew.core.settings import Ladder, Limit, Limits, Pipeline, Verify
 from support.walk import Bounds, Walked, walk
 from support.world import GATE, story
 

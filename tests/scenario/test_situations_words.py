@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from nightcrew.core.events import Cancelled, HandedOver, ParkAsked, TurnEnded
-from nightcrew.core.limits import Limit
+from nightcrew.core.settings import Limit
 from nightcrew.core.work import Class, FailClass
 from support import repos
 from support.crew import LOCAL, Crew, Turn

@@ -19,8 +19,7 @@ from nightcrew.core.events import (
     Event,
     RecoveryAttempted,
 )
-from nightcrew.core.limits import Limit, Limits
-from nightcrew.core.settings import Pipeline
+from nightcrew.core.settings import Limit, Limits, Pipeline
 from nightcrew.core.state import Opened, RunState
 from nightcrew.core.work import PipelinePhase, Purpose
 from nightcrew.engine import local

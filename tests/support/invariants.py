@@ -16,6 +16,7 @@ from nightcrew.core.events import (
     Entry,
     Event,
     HandedOver,
+    Ongoing,
     Record,
     RecoveryAttempted,
     RecoveryEscalated,
@@ -187,7 +188,7 @@ def replay_is_the_same(step: Step, reduce: Reduce, want: Want) -> bool:
 
 def late_answer_changes_nothing(step: Step, reduce: Reduce) -> bool:
     """The same answer once more routes nothing and is not paid again."""
-    if not isinstance(step.event, Answer) or not step.event.terminal:
+    if not isinstance(step.event, Answer) or isinstance(step.event, Ongoing):
         return True
     again = reduce(step.after, Entry(step.after.seq + 1, step.after.at, step.event))
     if isinstance(step.event, TurnEnded) and again.spend != step.after.spend:

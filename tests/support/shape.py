@@ -176,7 +176,7 @@ def _memory(state: RunState, name: Namer) -> Parts:
     return (
         [(c.label, name(c.change.head), name(c.change.tree)) for c in state.iterations],
         [(p, m.winner.label, name(m.winner.change.head), name(m.base)) for p, m in state.marks.items()],
-        [(seat, name(r.start), bool(r.repairs)) for seat, r in state.rewinds.items()],
+        [(seat, name(start), bool(repairs)) for seat, (start, repairs) in state.rewinds.items()],
     )
 
 

@@ -58,9 +58,8 @@ from nightcrew.core.events import (
     WorkspacesDropped,
 )
 from nightcrew.core.ids import AgentId, Commit, EffectId, RunId, SlotId, Tree
-from nightcrew.core.limits import Limits
 from nightcrew.core.roster import Agent, AgentRole, Answers, Roles
-from nightcrew.core.settings import Ladder, Land as LandSettings, Pipeline, Review, Settings, Verify
+from nightcrew.core.settings import Ladder, Land as LandSettings, Limits, Pipeline, Review, Settings, Verify
 from nightcrew.core.state import RunState
 from nightcrew.core.work import (
     Change,

@@ -11,9 +11,9 @@ from msgspec import Struct
 from nightcrew.app.views import Conclusion, answer_command, clock, conclusion, count, span
 from nightcrew.core import events as ev, work
 from nightcrew.core.effects import StartTurn, Timer
-from nightcrew.core.limits import Spend
 from nightcrew.core.phases.review import asked_to_fix, panel
 from nightcrew.core.reducer import begin, reduce
+from nightcrew.core.settings import Spend
 from nightcrew.core.state import Reviewing, RunState
 
 _ALONE = frozenset({"plan", "implement", "review", "commit", "dev-fix"})
@@ -108,7 +108,7 @@ def story(entries: Sequence[ev.Entry]) -> Story:
 
 
 def _turns(told: Sequence[Step]) -> Iterator[Turn]:
-    answers = [(step, e) for step in told if isinstance(e := step.entry.event, ev.Answer) and e.terminal]
+    answers = [(step, e) for step in told if isinstance(e := step.entry.event, ev.Answer) and not isinstance(e, ev.Ongoing)]
     ended = [(step.before.open.get(e.key), step.entry.at, e) for step, e in answers]
     running = [(opened, None, None) for opened in told[-1].after.open.values()]
     kinds = {type(None): "", ev.Cancelled: "cancelled", ev.TurnLost: "lost", ev.WorkspaceLost: "lost"}

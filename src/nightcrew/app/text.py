@@ -5,7 +5,7 @@ from functools import partial
 
 from nightcrew.app.story import Story, size
 from nightcrew.app.views import EXITS, Conclusion, clock, count, span
-from nightcrew.core.limits import VALVES, Limit
+from nightcrew.core.settings import VALVES, Limit
 from nightcrew.core.state import line
 from nightcrew.core.work import Outcome
 

@@ -10,9 +10,8 @@ from nightcrew.config.layers import ConfigError, Kinds, Layer, Mistake, Origin, 
 from nightcrew.config.table import near
 from nightcrew.config.trust import executed
 from nightcrew.core.ids import AgentId
-from nightcrew.core.limits import Limits
 from nightcrew.core.roster import Agent, AgentRole, Answers, Roles
-from nightcrew.core.settings import Settings
+from nightcrew.core.settings import Limits, Settings
 
 REPOSITORY_FILE = "nightcrew.toml"
 MAX_TURNS = 4  # at once, over all runs of a machine (rulings 36)
@@ -150,7 +149,7 @@ def _resolved(named: Named, roster: Roster) -> Roles:
     """Every role that somebody can take: named ones as they are, the rest from their default, cut to who can answer (rulings 26, 46)."""
 
     def of(role: AgentRole, default: tuple[str, ...]) -> tuple[AgentId, ...]:
-        able = {agent.id for agent in roster if agent.can(NEEDS[role])}
+        able = {agent.id for agent in roster if NEEDS[role] in agent.answers}
         return tuple(dict.fromkeys(map(AgentId, named.get(role) or (name for name in default if name in able))))
 
     developer = of(AgentRole.Developer, tuple(agent.id for agent in roster))
@@ -173,7 +172,7 @@ def _named_wrongly(named: Named, roster: Roster, where: Where) -> tuple[list[Mis
             if name not in known:
                 hint = near(name, known) or f"agents are {', '.join(known) or 'not there at all'}"
                 mistakes.append(Mistake(*place, f'{key}: unknown agent "{name}"', hint))
-            elif not known[name].can(NEEDS[role]):
+            elif NEEDS[role] not in known[name].answers:
                 told = f'{key}: "{name}" cannot answer with {NEEDS[role]}, which this role needs'
                 mistakes.append(Mistake(*place, told, f"it answers with {', '.join(known[name].answers)}"))
             elif name in ids[:n]:

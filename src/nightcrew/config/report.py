@@ -6,8 +6,8 @@ from typing import Any, NamedTuple
 
 from nightcrew.config.build import Config
 from nightcrew.config.table import TABLES
-from nightcrew.core.limits import Limit
 from nightcrew.core.roster import AgentRole
+from nightcrew.core.settings import Limit
 
 SPANS = {"d": 86400, "h": 3600, "m": 60, "s": 1}
 

@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from typing import Any, NamedTuple
 
-from nightcrew.core.limits import Limit
 from nightcrew.core.roster import AgentRole, Answers, SecretRef
+from nightcrew.core.settings import Limit
 from nightcrew.errors import UserError
 
 Reader = Callable[[Any], Any]

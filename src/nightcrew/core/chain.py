@@ -115,9 +115,8 @@ def ask(state: RunState, wish: Wish) -> tuple[Effect, ...]:
     reask = call.reasked > 0 and memory and bool(wish.shape)
     turn = StartTurn(
         node=wish.node, seat=seat_key, role=wish.role, agent=agent, slot=wish.slot, answers=wish.answers,
-        brief=Brief((Part(text=_REASK), Part(text=json_answer(wish.shape)))) if reask else wish.brief(memory),
-        reads=wish.reads, label=wish.label, session="" if memory else seat.minted,
-        resume=seat.reported if memory else "", read_only=not wish.label,
+        brief=Brief((Part(text=_REASK), Part(text=json_answer(wish.shape)))) if reask else wish.brief(memory), reads=wish.reads,
+        label=wish.label, session="" if memory else seat.minted, resume=seat.reported if memory else "", read_only=not wish.label,
         total_s=max(min(120.0, limit), limit / 4) if reask else limit,
     )  # fmt: skip
     return (keyed(state, turn),)

@@ -11,26 +11,20 @@ from nightcrew.core.work import Brief, CommitText, Purpose
 
 
 class Request(Struct, frozen=True, tag=True, omit_defaults=True, kw_only=True):
-    """What every request has: its key (given by `state.keyed`), the node and seat it is for, and the slot it holds while it is open."""
+    """What every request has: its key (given by `state.keyed`), the node and seat it is for, and the slot it holds while open, if any."""
 
     key: EffectId = EffectId("")
     node: str
     seat: SeatKey = SeatKey("")
     slot: SlotId = SlotId("")
-    label: Label = Label("")  # the candidate whose work is edited; a request without one only reads
-
-
-class OnBranch(Request, frozen=True, tag=True):
-    """A request about a candidate's branch, in its workspace."""
-
-    branch: str
+    label: Label = Label("")  # the candidate whose work is edited, on `branch`; a request without one only reads
+    branch: str = ""
 
 
 class PrepareWorkspace(Request, frozen=True, tag=True):
     """Lease a slot for `seat` and set it to `start`; `label` names the branch of an author and is empty for a reader."""
 
     start: Commit
-    branch: str = ""
 
 
 class StartTurn(Request, frozen=True, tag=True):
@@ -57,21 +51,21 @@ class RunCommands(Request, frozen=True, tag=True):
     keep_going: bool = False
 
 
-class CollectWork(OnBranch, frozen=True, tag=True):
+class CollectWork(Request, frozen=True, tag=True):
     """Commit what an agent left uncommitted, repair the branch, and tell what changed since `start`."""
 
     start: Commit
     message: str
 
 
-class SyncBase(OnBranch, frozen=True, tag=True):
+class SyncBase(Request, frozen=True, tag=True):
     """Look at the target's tip and put the work on it: `base` is what `head` stands on now."""
 
     base: Commit
     head: Commit
 
 
-class ContinueRebase(OnBranch, frozen=True, tag=True):
+class ContinueRebase(Request, frozen=True, tag=True):
     """Finish a rebase after a fixer's round; `paths` were in conflict."""
 
     base: Commit
@@ -80,7 +74,7 @@ class ContinueRebase(OnBranch, frozen=True, tag=True):
     paths: tuple[str, ...]
 
 
-class UndoRebase(OnBranch, frozen=True, tag=True):
+class UndoRebase(Request, frozen=True, tag=True):
     """Give up a rebase: the branch is back at `head`, nothing in progress."""
 
     head: Commit
@@ -99,12 +93,11 @@ class Land(Request, frozen=True, tag=True):
     """Move the target from `tip` to `commit` (modes `local`, `push`), or leave `commit` on `branch` (mode `branch`)."""
 
     mode: str
-    branch: str
     commit: Commit
     tip: Commit
 
 
-class ResetWorkspace(OnBranch, frozen=True, tag=True):
+class ResetWorkspace(Request, frozen=True, tag=True):
     """Set a slot back to `start`, on `branch`, after everything in it was rescued; then each of `repairs` on top, where it fits."""
 
     start: Commit

@@ -1,14 +1,13 @@
 """Every fact of a run. Facts are in the past tense; the journal holds nothing else (decision 0001)."""
 
-from typing import Annotated, ClassVar
+from typing import Annotated
 
 from msgspec import Meta, Struct
 
 from nightcrew.core.effects import Effect
 from nightcrew.core.ids import AgentId, Commit, EffectId, RunId, SlotId, Tree
-from nightcrew.core.limits import Limits
 from nightcrew.core.roster import Agent, AgentRole, Roles
-from nightcrew.core.settings import Settings
+from nightcrew.core.settings import Limits, Settings
 from nightcrew.core.work import Blob, Change, CommandResult, Finding, Handover, Landing, Outcome, PipelinePhase, Task
 
 Count = Annotated[int, Meta(ge=0, le=2**32 - 1)]
@@ -20,9 +19,8 @@ class Fact(Struct, frozen=True, tag=True, omit_defaults=True, kw_only=True):
 
 
 class Answer(Fact, frozen=True, tag=True):
-    """A fact about an effect. A terminal answer ends the effect's key; the others tell how it goes on."""
+    """A fact about an effect. It ends the effect's key, unless it is `Ongoing`."""
 
-    terminal: ClassVar[bool] = True
     key: EffectId
 
 
@@ -84,8 +82,6 @@ class FixAsked(Fact, frozen=True, tag=True):
 class Asked(Answer, frozen=True, tag=True):
     """A question was put to a person; it is open until `Answered`."""
 
-    terminal: ClassVar[bool] = False
-
 
 class Answered(Fact, frozen=True, tag=True):
     """A person answered a question."""
@@ -117,8 +113,6 @@ class EffectStarted(Fact, frozen=True, tag=True):
 
 class EffectBegun(Answer, frozen=True, tag=True):
     """A turn, command or git step got what it waited for (slot, ledger) and really runs."""
-
-    terminal: ClassVar[bool] = False
 
 
 class Cancelled(Answer, frozen=True, tag=True):
@@ -353,6 +347,7 @@ AwaitingDevFixEvent = (
     | CompletionMarkerWriteFailed | RecoveryAttempted | RecoveryEscalated | RecoverySucceeded
 )  # fmt: skip
 """The nine facts of the recovery loop; the names of variants and fields are its wire form."""
+Ongoing = Asked | EffectBegun
 EffectAnswer = (
     Asked | EffectBegun | Cancelled | StepFailed | HandlerCrashed | WorkspaceReady | WorkspaceLost | TurnEnded | TurnLost
     | AgentCooling | CommandsEnded | WorkCollected | BaseSynced | CommitMade | CommitRefused | Landed | LandingRefused

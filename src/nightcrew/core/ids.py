@@ -26,11 +26,6 @@ def session_id(seed: str, seat: SeatKey, generation: int, agent: AgentId) -> str
     return str(uuid5(_NAMESPACE, f"{seed}/{seat}/{generation}/{agent}"))
 
 
-def branch_name(run: RunId, label: str, epoch: int) -> str:
-    """The branch a candidate is published under; a new `recovery_epoch` never reuses an old name (decision 0003)."""
-    return f"nightcrew/{short(run)}/{label}" if epoch == 0 else f"nightcrew/{short(run)}/e{epoch}-{label}"
-
-
 def fraction(key: str) -> float:
     """A number in [0, 1) derived from `key`: jitter without chance."""
     return int.from_bytes(sha256(key.encode()).digest()[:6], "big") / 2**48

@@ -2,21 +2,19 @@
 
 import re
 from collections.abc import Iterator
-from typing import Any, TypeVar
+from contextlib import suppress
+from typing import TypeVar
 
 import msgspec
 
 T = TypeVar("T")
-
 LONGEST = 2_000_000  # characters from the end that are looked at, where a structured answer stands
+_TOKEN = re.compile(r'[{}]|"(?:\\.|[^"\\\n])*(?:["\n]|$)?', re.DOTALL)
 
 
 def json_answer(shape: str) -> str:
     """How a structured answer is asked for."""
     return f"End your answer with one JSON object of exactly this shape, and nothing after it:\n\n{shape}"
-
-
-_TOKEN = re.compile(r'[{}]|"(?:\\.|[^"\\\n])*(?:["\n]|$)?', re.DOTALL)
 
 
 def objects(text: str) -> Iterator[str]:
@@ -39,9 +37,6 @@ def last_fitting(text: str, shape: type[T]) -> T | None:
     """The last JSON object in `text` that has the shape; None when there is none."""
     found: T | None = None
     for raw in objects(text):
-        try:
-            value: Any = msgspec.json.decode(raw)
-            found = msgspec.convert(value, shape, strict=True)
-        except (msgspec.DecodeError, msgspec.ValidationError):
-            continue
+        with suppress(msgspec.DecodeError):
+            found = msgspec.json.decode(raw, type=shape)
     return found

@@ -327,8 +327,7 @@ def ending(state: RunState, reason: str) -> RunState:
 
 def _wish(state: RunState, trouble: Trouble, host: Candidate) -> chain.Wish:
     wish = chain.Wish(
-        NODE, SEAT, AgentRole.Developer, host.slot, Answers.Edit, lambda _memory: _brief(state, trouble, host),
-        label=host.label,
+        NODE, SEAT, AgentRole.Developer, host.slot, Answers.Edit, lambda _memory: _brief(state, trouble, host), label=host.label,
     )  # fmt: skip
     return chain.walked(state, wish)
 

@@ -10,11 +10,12 @@ from typing import get_args
 
 from msgspec import structs
 
-from nightcrew.core import basing, chain, effects as fx, events as ev, limits, recovery, rooms
+from nightcrew.core import basing, chain, effects as fx, events as ev, recovery, rooms
 from nightcrew.core.ids import EffectId, SeatKey
 from nightcrew.core.phases import committing, landing, planning, review
 from nightcrew.core.phases.catalog import PHASES
-from nightcrew.core.state import Marker, Opened, RunState, asking, busy, enter, key_for, keyed, lane, red_of, without
+from nightcrew.core.settings import exceeded, raised
+from nightcrew.core.state import Marker, Opened, RunState, asking, busy, enter, keyed, lane, red_of, without
 from nightcrew.core.trouble import fails, missing
 from nightcrew.core.work import Class, Outcome, PipelinePhase, Purpose, Question
 
@@ -85,7 +86,7 @@ def _told(state: RunState, event: ev.Event) -> RunState:
 
 def _started(state: RunState, event: ev.EffectStarted) -> RunState:
     effect = event.effect
-    if state.done or event.key in state.open or event.key != key_for(state, effect):
+    if state.done or event.key in state.open or event.key != keyed(state, effect).key:
         return state
     return structs.replace(state, open={**state.open, event.key: Opened(effect, state.at, state.visit)})
 
@@ -94,7 +95,7 @@ def _answer(state: RunState, event: ev.EffectAnswer) -> RunState:
     opened = state.open.get(event.key)
     if opened is None:
         return _late(state, event)
-    if not event.terminal:
+    if isinstance(event, ev.Ongoing):
         return structs.replace(state, open={**state.open, event.key: structs.replace(opened, begun=True)})
     state = _cut_off(_billed(_closed(state, event.key), opened, event), opened, event)
     if isinstance(event, ev.Cancelled):
@@ -237,8 +238,8 @@ def _replied(state: RunState, event: ev.Answered) -> RunState:
         valve = event.question.removeprefix("limit-")
         if not yes:
             return recovery.ending(state, f"stopped by the operator at the limit {valve}")
-        raised = limits.raised(state.started.limits, valve, state.spend)
-        return structs.replace(state, started=structs.replace(state.started, limits=raised))
+        limits = raised(state.started.limits, valve, state.spend)
+        return structs.replace(state, started=structs.replace(state.started, limits=limits))
     if event.question == landing.CONTESTED:
         why = "" if yes else "a reviewer rejects it and landing was declined"
         return structs.replace(state, contested=False, trying=structs.replace(state.trying, as_branch=why))
@@ -272,7 +273,7 @@ def desired(state: RunState) -> tuple[fx.Effect, ...]:
     )
     effects = tuple(e for e in _phase_wants(state) if not _stale(state, e))
     holds = any(q.holds for q in state.questions.values())
-    if holds or limits.exceeded(state.started.limits, state.spend):  # what costs nothing may start, if nobody is asked
+    if holds or exceeded(state.started.limits, state.spend):  # what costs nothing may start, if nobody is asked
         effects = tuple(e for e in effects if e.key in state.open or not (holds or isinstance(e, fx.StartTurn)))
     return (*effects, *asks)
 
@@ -308,7 +309,7 @@ def due(state: RunState) -> ev.Event | None:
 
 
 def _limit_due(state: RunState) -> ev.LimitReached | None:
-    valve, value, mine = limits.exceeded(state.started.limits, state.spend) or ("", 0.0, False)
+    valve, value, mine = exceeded(state.started.limits, state.spend) or ("", 0.0, False)
     if not valve or f"limit-{valve}" in state.questions:
         return None
     asks = any(isinstance(e, fx.StartTurn) and e.key not in state.open for e in _phase_wants(state))

@@ -4,7 +4,7 @@ from msgspec import structs
 
 from nightcrew.core import effects, events
 from nightcrew.core.ids import AgentId, Commit, Label, SeatKey, SlotId, Tree
-from nightcrew.core.state import Rewind, RunState, Workspace, branch_of, iteration_base, keyed, without
+from nightcrew.core.state import RunState, Workspace, branch_of, iteration_base, keyed, without
 from nightcrew.core.work import Candidate, Change, Purpose
 
 NODE = "workspace"
@@ -24,8 +24,9 @@ def author(state: RunState, label: Label) -> tuple[effects.Effect, ...]:
         lease = effects.PrepareWorkspace(node=NODE, seat=seat, start=start, label=label, branch=branch)
         return (keyed(state, lease),)
     if back is not None:
+        start, repairs = back
         reset = effects.ResetWorkspace(
-            node=NODE, seat=seat, slot=known.slot, label=label, branch=branch, start=back.start, repairs=back.repairs
+            node=NODE, seat=seat, slot=known.slot, label=label, branch=branch, start=start, repairs=repairs
         )
         return (keyed(state, reset),)
     setup = state.settings.verify.setup
@@ -37,7 +38,7 @@ def rewound(state: RunState, label: Label, start: Commit) -> RunState:
     repairs = tuple(r.commit for r in state.trouble.repairs if not r.left_out) if state.trouble else ()
     if impl_seat(label) not in state.workspaces and not repairs:
         return state
-    return structs.replace(state, rewinds={**state.rewinds, impl_seat(label): Rewind(start, repairs)})
+    return structs.replace(state, rewinds={**state.rewinds, impl_seat(label): (start, repairs)})
 
 
 def rewinding(state: RunState) -> tuple[effects.Effect, ...]:
@@ -48,7 +49,7 @@ def rewinding(state: RunState) -> tuple[effects.Effect, ...]:
 def was_reset(state: RunState, effect: effects.ResetWorkspace, event: events.WorkspaceReset) -> RunState:
     """The run after a workspace was set back; a reset that is no longer the one that is due means nothing."""
     due, space = state.rewinds.get(effect.seat), state.workspaces.get(effect.seat)
-    if due is None or space is None or due != Rewind(effect.start, effect.repairs):
+    if due is None or space is None or due != (effect.start, effect.repairs):
         return state
     state = with_space(state, effect.seat, space, start=event.head, tree=event.tree)
     state = structs.replace(state, rewinds=without(state.rewinds, effect.seat))
@@ -104,8 +105,7 @@ def collect(state: RunState, node: str, label: Label, message: str) -> effects.E
     space = state.workspaces.get(seat)
     start = candidate.start if candidate else space.start if space else state.base
     work = effects.CollectWork(
-        node=node, seat=seat, slot=slot(state, seat), label=label, branch=branch_of(state, label), start=start,
-        message=message,
+        node=node, seat=seat, slot=slot(state, seat), label=label, branch=branch_of(state, label), start=start, message=message,
     )  # fmt: skip
     return keyed(state, work)
 

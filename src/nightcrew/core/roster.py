@@ -49,10 +49,6 @@ class Agent(Struct, frozen=True, kw_only=True, omit_defaults=True):
     version: str = ""
     price: float | None = None  # in US dollars a turn, of an agent that reports no money itself
 
-    def can(self, answer: Answers) -> bool:
-        """Whether this agent can give that kind of answer."""
-        return answer in self.answers
-
 
 class Roles(Struct, frozen=True):
     """Which chain each role asks; an absent role has nobody who could answer and is skipped (decision 0029)."""

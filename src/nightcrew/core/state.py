@@ -8,10 +8,9 @@ from msgspec import Struct, structs
 from nightcrew.core import work as w
 from nightcrew.core.effects import Effect, Request, RunCommands, StartTurn, Timer
 from nightcrew.core.events import CommandsEnded, EffectAnswer, RunStarted
-from nightcrew.core.ids import AgentId, Commit, EffectId, Label, SeatKey, SlotId, Tree, branch_name
-from nightcrew.core.limits import Spend
+from nightcrew.core.ids import AgentId, Commit, EffectId, Label, SeatKey, SlotId, Tree, short
 from nightcrew.core.roster import Agent, AgentRole
-from nightcrew.core.settings import Settings
+from nightcrew.core.settings import Settings, Spend
 
 E = TypeVar("E", bound=Request)
 K = TypeVar("K")
@@ -151,13 +150,6 @@ class Mark(Struct, frozen=True, omit_defaults=True):
     base: Commit
 
 
-class Rewind(Struct, frozen=True, omit_defaults=True):
-    """A workspace that is to be set back to `start`, with those repairs on top, before anything else happens in it."""
-
-    start: Commit
-    repairs: tuple[Commit, ...] = ()
-
-
 class Repair(Struct, frozen=True, omit_defaults=True):
     """The commit a dev-fix left and what it said; `left_out` when a reset could not put it on top again."""
 
@@ -218,7 +210,9 @@ class RunState(Struct, frozen=True, omit_defaults=True, kw_only=True):
     iteration: int = 0
     iterations: tuple[w.Candidate, ...] = ()  # the winner each iteration after the first began with
     marks: dict[w.PipelinePhase, Mark] = {}
-    rewinds: dict[SeatKey, Rewind] = {}
+    rewinds: dict[
+        SeatKey, tuple[Commit, tuple[Commit, ...]]
+    ] = {}  # to be set back there, with those repairs on top, before all else
     unreviewed: bool = False  # a repair changed the winner after its review
     recovery_epoch: int = 0
     preflight: CommandsEnded | None = None
@@ -268,16 +262,16 @@ class RunState(Struct, frozen=True, omit_defaults=True, kw_only=True):
         return self.candidates[self.winner]
 
 
-def _same(state: RunState) -> RunState:
-    return state
-
-
 class Phase(NamedTuple):
     """What the module of a phase offers, all of it pure; what it leaves out is nothing."""
 
     afresh: Callable[[RunState], RunState]  # its progress forgotten (recovery level 2 and above)
-    again: Callable[[RunState], RunState] = _same  # what failed due once more, with one more round (recovery level 1)
-    arrived: Callable[[RunState], RunState] = _same  # a step further where nothing is asked; the same state otherwise
+    again: Callable[[RunState], RunState] = lambda state: (
+        state
+    )  # what failed due once more, with one more round (recovery level 1)
+    arrived: Callable[[RunState], RunState] = lambda state: (
+        state
+    )  # a step further where nothing is asked; the same state otherwise
     wants: Callable[[RunState], tuple[Effect, ...]] = lambda _state: ()  # the effects that should be in flight
     answered: Callable[[RunState, Effect, EffectAnswer], RunState] = lambda state, _effect, _event: state
     winner: bool = False  # it works on the winner, and is never asked without one
@@ -293,11 +287,6 @@ def lane(effect: Request) -> str:
     return f"{type(effect).__name__}/{effect.node}/{effect.seat}"
 
 
-def key_for(state: RunState, effect: Request) -> EffectId:
-    """The key the next effect of that lane has (decision 0003); it is the key of the one in flight, until that has ended."""
-    return EffectId(f"{state.started.run}/{lane(effect)}/{state.asked.get(lane(effect), 0)}")
-
-
 def asking(state: RunState, name: str, text: str, *, holds: bool, how: str) -> RunState:
     """The run with a question to a person; one that is open already stays as it is."""
     question = w.Question(name, text, holds=holds, asked_at=state.at, how=how)
@@ -305,14 +294,13 @@ def asking(state: RunState, name: str, text: str, *, holds: bool, how: str) -> R
 
 
 def keyed(state: RunState, effect: E) -> E:
-    """The effect under the key that is its own now."""
-    return structs.replace(effect, key=key_for(state, effect))
+    """The effect under the key that is next in its lane (decision 0003): that of the one in flight, until it has ended."""
+    return structs.replace(effect, key=EffectId(f"{state.started.run}/{lane(effect)}/{state.asked.get(lane(effect), 0)}"))
 
 
 def timer(state: RunState, node: str, seat: SeatKey, until: float, why: str, agents: tuple[AgentId, ...] = ()) -> Timer:
     """The effect that waits until then, bounded by the span that is left (decision 0010)."""
-    span = max(0.0, until - state.at)
-    return keyed(state, Timer(node=node, seat=seat, fire_at=until, span_s=span, why=why, agents=agents))
+    return keyed(state, Timer(node=node, seat=seat, fire_at=until, span_s=max(0.0, until - state.at), why=why, agents=agents))
 
 
 def agent_of(state: RunState, agent: AgentId) -> Agent:
@@ -321,8 +309,9 @@ def agent_of(state: RunState, agent: AgentId) -> Agent:
 
 
 def branch_of(state: RunState, label: Label) -> str:
-    """The branch of a candidate."""
-    return branch_name(state.started.run, label, state.recovery_epoch)
+    """The branch a candidate is published under; a new `recovery_epoch` never reuses an old name (decision 0003)."""
+    epoch = f"e{state.recovery_epoch}-" if state.recovery_epoch else ""
+    return f"nightcrew/{short(state.started.run)}/{epoch}{label}"
 
 
 def enter(state: RunState, phase: w.PipelinePhase, **changes: object) -> RunState:

@@ -219,11 +219,6 @@ class CommandResult(Struct, frozen=True, omit_defaults=True):
         """Whether it passed."""
         return self.code == 0 and not self.timed_out
 
-    @property
-    def ordinary(self) -> bool:
-        """Whether it failed as a test fails: not missing, not unrunnable, not timed out, and with something to read."""
-        return not self.timed_out and self.code not in {0, 126, 127} and self.output.size > 0
-
 
 class Change(Struct, frozen=True, omit_defaults=True):
     """What stands on a branch compared with where it started. Equal trees mean no change."""

@@ -10,8 +10,8 @@ from nightcrew.app.views import undo
 from nightcrew.core import events as ev
 from nightcrew.core.effects import Effect, RunCommands, StartTurn
 from nightcrew.core.ids import Commit
-from nightcrew.core.limits import Limit, Limits
 from nightcrew.core.roster import AgentRole
+from nightcrew.core.settings import Limit, Limits
 from nightcrew.core.state import RunState
 from nightcrew.core.work import Class, Finding, FixReport, Landing, PipelinePhase, Purpose, Reviewed, Severity, Vote
 from unit.app.worlds import BEGAN_AT, STEP_S, World, bad, ok, red, started

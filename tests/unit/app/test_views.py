@@ -5,9 +5,8 @@ import pytest
 from nightcrew.app.views import clock, conclusion, headline, span
 from nightcrew.core import events as ev
 from nightcrew.core.effects import CollectWork, Effect, RunCommands, StartTurn, SyncBase
-from nightcrew.core.limits import Limit, Limits
 from nightcrew.core.roster import AgentRole
-from nightcrew.core.settings import Verify
+from nightcrew.core.settings import Limit, Limits, Verify
 from nightcrew.core.state import RunState
 from nightcrew.core.work import Change, Claim, Class, CommandResult, Finding, PipelinePhase, Purpose, Reviewed, Severity, Vote
 from unit.app.worlds import CODEX, OPUS, STEP_S, World, bad, blob, ok, red, started, tree

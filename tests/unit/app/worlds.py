@@ -25,10 +25,9 @@ from nightcrew.core.effects import (
     UndoRebase,
 )
 from nightcrew.core.ids import AgentId, Commit, RunId, SlotId, Tree
-from nightcrew.core.limits import Limits
 from nightcrew.core.reducer import begin, reduce, wanted
 from nightcrew.core.roster import Agent, AgentRole, Answers, Roles
-from nightcrew.core.settings import Land as LandSettings, Settings, Verify
+from nightcrew.core.settings import Land as LandSettings, Limits, Settings, Verify
 from nightcrew.core.state import RunState
 from nightcrew.core.work import Blob, Change, Class, CommandResult, CommitText, Landing, Outcome, Reviewed, Task, Vote
 from nightcrew.journal.store import Journal

@@ -8,9 +8,8 @@ from nightcrew.config import KindInfo, load
 from nightcrew.config.first import init_text
 from nightcrew.config.guess import guess
 from nightcrew.core.ids import AgentId
-from nightcrew.core.limits import Limits
 from nightcrew.core.roster import Agent, Answers
-from nightcrew.core.settings import Verify
+from nightcrew.core.settings import Limits, Verify
 
 CLAUDE = Agent(id=AgentId("claude"), kind="claude", answers=tuple(Answers))
 KINDS = {"claude": KindInfo(tuple(Answers), money=True), "command": KindInfo((Answers.Edit,), argv=True, model=False)}

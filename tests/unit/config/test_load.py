@@ -7,9 +7,8 @@ import pytest
 
 from nightcrew.config import Config, ConfigError, KindInfo, Origin, config_home, load, machine_file
 from nightcrew.core.ids import AgentId
-from nightcrew.core.limits import Limit, Limits
 from nightcrew.core.roster import Agent, AgentRole, Answers, SecretRef
-from nightcrew.core.settings import Settings
+from nightcrew.core.settings import Limit, Limits, Settings
 
 ALL = tuple(Answers)
 KINDS = {

@@ -25,8 +25,7 @@ from nightcrew.core.events import (
     TurnEnded,
 )
 from nightcrew.core.ids import Commit, EffectId, Tree
-from nightcrew.core.limits import Limit, Limits
-from nightcrew.core.settings import Ladder, Pipeline, Review, Verify
+from nightcrew.core.settings import Ladder, Limit, Limits, Pipeline, Review, Verify
 from nightcrew.core.state import RunState
 from nightcrew.core.work import Finding, Severity
 from support.answers import possible

@@ -26,8 +26,7 @@ from nightcrew.core.events import (
     TurnEnded,
     TurnLost,
 )
-from nightcrew.core.limits import Limit, Limits, Spend, exceeded, raised
-from nightcrew.core.settings import Ladder, Pipeline, Verify
+from nightcrew.core.settings import Ladder, Limit, Limits, Pipeline, Spend, Verify, exceeded, raised
 from nightcrew.core.work import Class, CommandResult, Outcome, PipelinePhase, Purpose, Question
 from support.world import GATE, Sim, World, bad, good, story
 
