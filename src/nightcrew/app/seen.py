@@ -19,7 +19,7 @@ from nightcrew.errors import UserError
 from nightcrew.journal.store import Journal
 from nightcrew.redact import Redactor
 
-__all__ = ["Replayed", "RunId", "Seen", "effect_folder", "outputs", "replayed", "seen", "shown", "told"]
+__all__ = ["Replayed", "RunId", "Seen", "effect_folder", "everything", "outputs", "replayed", "seen", "shown", "told"]
 
 
 class Seen(NamedTuple):
@@ -40,6 +40,12 @@ def seen(env: Mapping[str, str], name: str | None = None) -> Seen:
     if not journal or not newest:
         raise UserError("there are no runs yet", 'start one: nightcrew run "…"')
     return Seen(journal, journal.find(name) if name is not None else newest[0])
+
+
+def everything(env: Mapping[str, str]) -> Iterator[tuple[Entry, ...]]:
+    """The facts of every run of this machine, the newest first."""
+    journal = Journal(home_of(env)) if (home_of(env) / "journal.db").exists() else None
+    yield from (Seen(journal, run).entries() for run in journal.recent(-1)) if journal else ()
 
 
 def shown(seen: Seen) -> Story:

@@ -77,6 +77,12 @@ def _gist(outcome: Outcome) -> str:
     return getattr(outcome.report, "subject", "")
 
 
+def _chains(story: Story) -> Iterator[str]:
+    """Who may be asked for each role, in order; who sits is under Seats, who was skipped until when under Handovers."""
+    for role, agents in story.started.roles.chains.items():
+        yield f"{role:<12} {' → '.join(agents)}"
+
+
 def _candidates(story: Story) -> Iterator[str]:
     for c in story.candidates:
         checks = f"checks {'green' if all(r.green for r in c.checks) else 'red'}" if c.checks else ""
@@ -112,6 +118,7 @@ SECTIONS: dict[str, Section] = {
     "Notes": partial(_once, "note"),
     "Phases": partial(_timed, "phase"),
     "Seats": _seats,
+    "Chains": _chains,
     "Handovers": partial(_timed, "handover"),
     "Candidates": _candidates,
     "Review": partial(_timed, "review"),

@@ -1,8 +1,8 @@
-"""Verbs that read one run: `show`, `watch`, `logs`, `replay`."""
+"""Verbs that read runs: `show`, `watch`, `logs`, `replay`, `stats`."""
 
 import click
 
-from nightcrew.app import live, seen, text
+from nightcrew.app import live, seen, stats as counted, text
 from nightcrew.app.views import conclusion
 from nightcrew.cli.output import environment, json_option, printable, run_argument, say
 from nightcrew.cli.screen import screen
@@ -46,3 +46,11 @@ def replay(run: str | None, *, at: int | None, json_: bool) -> None:
     """Fold the facts of RUN up to an entry: what was known then, what was in flight, what was wanted."""
     found = seen.replayed(seen.seen(environment(), run).entries(), at)
     say(found, seen.told(found), json_=json_)
+
+
+@click.command
+@json_option
+def stats(*, json_: bool) -> None:
+    """What each agent was worth over the runs of this machine: turns, handovers, fixes, findings that were taken up."""
+    rows = counted.worth(seen.everything(environment()))
+    say(rows, counted.told(rows), json_=json_)

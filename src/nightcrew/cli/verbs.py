@@ -37,6 +37,7 @@ TABLE = {  # verb: the module of this room where it lives, and its one line of h
     "init": ("standing", "write a first nightcrew.toml"),
     "trust": ("standing", "let this repository's settings execute what they name"),
     "demo": ("driving", "see a task land on a small project, with scripted agents"),
+    "stats": ("reading", "what each agent was worth so far"),
     "replay": ("reading", "a run as it stood at an earlier fact"),
     "completion": ("standing", "a script that completes words in your shell"),
 }
