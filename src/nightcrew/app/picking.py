@@ -1,4 +1,4 @@
-"""The operator picks findings to be fixed: what must hold before that is written down as a fact (decision 0031)."""
+"""The operator picks findings to be fixed: what must hold before that is written down as a fact (decision 0032)."""
 
 from collections.abc import Iterable
 from typing import NamedTuple

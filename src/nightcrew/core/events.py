@@ -70,7 +70,7 @@ class CancelAsked(Fact, frozen=True, tag=True):
 
 
 class FixAsked(Fact, frozen=True, tag=True):
-    """The operator picked findings to be fixed in work that stands at `head`; `stale`: it changed since they were raised (decision 0031)."""
+    """The operator picked findings to be fixed in work that stands at `head`; `stale`: it changed since they were raised (decision 0032)."""
 
     findings: tuple[Finding, ...]
     reason: str

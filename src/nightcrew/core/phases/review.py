@@ -293,7 +293,7 @@ def asked_to_fix(at: Reviewing) -> tuple[Finding, ...]:
 
 
 def pick(state: RunState, event: events.FixAsked) -> RunState:
-    """The run with what the operator picked to be fixed next (decision 0031); one that is under way, in trouble or landed stays as it is."""
+    """The run with what the operator picked to be fixed next (decision 0032); one that is under way, in trouble or landed stays as it is."""
     winner, left = state.winning, state.landing is not None and state.landing.mode == "branch"
     ready = state.phase is PipelinePhase.Complete and left
     waits = not state.done and any(q.holds for q in state.questions.values())
