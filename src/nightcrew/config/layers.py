@@ -55,6 +55,9 @@ class KindInfo(NamedTuple):
     money: bool = False
 
 
+LARGEST = 1_000_000  # bytes of a settings file
+TOLD = 20_000  # letters of one whose mistakes are told with their lines: finding those takes the square of its length
+
 Kinds = Mapping[str, KindInfo]
 Typed = Mapping[str, str]  # dotted keys and what was typed for them
 
@@ -77,15 +80,21 @@ class Layer(NamedTuple):
 def read_file(path: Path, file: str, kinds: Kinds) -> Layer:
     """The layer of the file at `path`, called `file` in messages; an absent file is an empty layer."""
     try:
-        text = path.read_bytes().decode("utf-8-sig")
-        data = tomllib.loads(text)
+        text = _text(path)
+        data, lines = tomllib.loads(text), key_lines(text)
     except (FileNotFoundError, NotADirectoryError):
         return Layer(file)
-    except (OSError, ValueError) as error:  # a ValueError: not UTF-8, or not TOML
+    except (OSError, ValueError, RecursionError) as error:  # a ValueError: not UTF-8, or not TOML
         line = re.search(r"at line (\d+)", str(error))
         told = f"cannot be read: {getattr(error, 'strerror', None) or error}"
         return Layer(file, mistakes=(Mistake(file, int(line[1]) if line else 0, told),), roster=False)
-    return _layer(file, data, key_lines(text), kinds)
+    return _layer(file, data, lines, kinds)
+
+
+def _text(path: Path) -> str:
+    if path.exists() and (not path.is_file() or path.stat().st_size > LARGEST):
+        raise ValueError(f"it is no file of at most {LARGEST} bytes")
+    return path.read_bytes().decode("utf-8-sig")
 
 
 def read_overrides(overrides: Typed, kinds: Kinds) -> Layer:
@@ -152,12 +161,12 @@ def _agent(entry: dict[str, Any], info: KindInfo | None) -> Agent:
 
 
 def key_lines(text: str) -> dict[Spot, int]:
-    """The line, counted from 1, of every table, key and list item of a text that `tomllib` accepts."""
+    """The line, counted from 1, of every table, key and list item of a text that `tomllib` accepts; none of a very long one."""
     # A row that can be read together with those before it ends a statement, or an item of a list that is still open:
     # what is new then began after the last such row. Of earlier tables the headers are enough.
     found: dict[Spot, int] = {}
     headers, body, begin, closed = "", "", 1, True
-    for number, row in enumerate(text.replace("\r\n", "\n").split("\n"), 1):
+    for number, row in enumerate(text.replace("\r\n", "\n").split("\n") if len(text) <= TOLD else (), 1):
         if closed and row.lstrip().startswith("["):
             headers, body = f"{headers}{row}\n", ""
         else:

@@ -1,6 +1,7 @@
 """Every mistake at once, each with file, line, and what to do."""
 
-from collections.abc import Mapping
+import os
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import pytest
@@ -169,11 +170,30 @@ def test_a_file_that_cannot_be_read_says_where(tmp_path: Path, raw: bytes, line:
     assert str(caught.value) == f"nightcrew.toml{line}"
 
 
-def test_a_folder_in_place_of_the_file_is_one_line(tmp_path: Path) -> None:
-    """What cannot be opened is a mistake, not a crash."""
-    (tmp_path / "nightcrew.toml").mkdir()
-    with pytest.raises(ConfigError, match=r"^nightcrew.toml: cannot be read: Is a directory$"):
+@pytest.mark.parametrize(
+    "make",
+    [
+        Path.mkdir,
+        os.mkfifo,
+        lambda path: path.symlink_to("/dev/zero"),
+        lambda path: path.write_text("# a comment\n" * 100_000),
+        lambda path: path.write_text("[verify]\ngate = " + "[" * 5_000 + "]" * 5_000),
+    ],
+    ids=["folder", "fifo", "device", "large", "deep"],
+)
+def test_what_is_no_settings_file_is_one_line(tmp_path: Path, make: Callable[[Path], object]) -> None:
+    """What cannot be read in a moment, or at all, is a mistake in one line: no crash, no endless wait."""
+    make(tmp_path / "nightcrew.toml")
+    with pytest.raises(ConfigError, match=r"^nightcrew.toml: cannot be read: [^\n]+$"):
         load(tmp_path, config_home=tmp_path, kinds=KINDS)
+
+
+def test_a_long_file_is_read_in_a_moment(tmp_path: Path) -> None:
+    """Of many thousand lines the mistakes are told without their numbers, which would take minutes to find."""
+    long = "".join(f'"touch {n}",\n' for n in range(20_000))
+    assert wrong(tmp_path, f"[verify]\ngate = [\n{long}]\ngaet = 1\n") == [
+        'nightcrew.toml: verify.gaet: unknown key (did you mean "gate"?)'
+    ]
 
 
 def test_a_broken_file_makes_no_false_mistakes_in_the_other(tmp_path: Path) -> None:
