@@ -45,3 +45,11 @@ def test_a_finished_branch_is_left(crew: Crew) -> None:
     assert crew.git("rev-parse", "main") == base
     assert crew.git("rev-list", "--count", f"main..{landing.branch}") == "1"
     crew.git("merge", "-q", "--ff-only", landing.branch)
+    assert f"git merge --ff-only {landing.branch}" in crew.call("show").out
+    assert f"removed branch {landing.branch}" in crew.call("clean").out
+    shown = crew.call("show").out
+    assert (f"clean removed branch {landing.branch}" in shown, "merge --ff-only" in shown, "undo" in shown) == (
+        True,
+        False,
+        False,
+    )

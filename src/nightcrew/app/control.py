@@ -13,6 +13,7 @@ from nightcrew import __version__
 from nightcrew.agents import catalog
 from nightcrew.app import ground, picking, wiring
 from nightcrew.app.home import known_secrets
+from nightcrew.app.seen import GONE
 from nightcrew.app.views import answers
 from nightcrew.config import Config
 from nightcrew.core import events as ev
@@ -325,5 +326,8 @@ def _clean_one(pool: Pool, run: RunId, env: Mapping[str, str]) -> Cleaned:
             kept = (*kept, f"branch {branch}: not landed on {state.started.target}")
         elif git(repo, "rev-parse", "-q", "--verify", name, ok=(0, 1)) == state.commit:
             git(repo, "update-ref", "-d", name, state.commit)
-            removed = (*removed, f"branch {branch}")
+            removed, journal = (*removed, f"branch {branch}"), wiring.open_journal(env)
+            with (lease := journal.acquire(run)).lock:
+                told = ev.Noted(text=f"{GONE} {branch}: {state.started.target} has its commit")
+                journal.append(lease, state.seq, time.time(), told)
     return Cleaned(run, removed, kept)

@@ -22,6 +22,10 @@ from nightcrew.redact import Redactor
 __all__ = ["Replayed", "RunId", "Seen", "effect_folder", "everything", "outputs", "replayed", "seen", "shown", "told"]
 
 
+GONE = "clean removed branch"
+"""How the note begins that a finished branch was cleared away."""
+
+
 class Seen(NamedTuple):
     """A run in an open journal."""
 
@@ -49,11 +53,14 @@ def everything(env: Mapping[str, str]) -> Iterator[tuple[Entry, ...]]:
 
 
 def shown(seen: Seen) -> Story:
-    """Its story; the next thing to do with a run that a process drives is to watch it."""
+    """Its story; the next thing to do with a run that a process drives is to watch it, with a branch that was cleared away nothing."""
     told, name = story(seen.entries()), short(seen.run)
-    if told.stands.next_command != f"nightcrew resume {name}" or not seen.journal.holder(seen.run):
-        return told
-    return structs.replace(told, stands=structs.replace(told.stands, next_command=f"nightcrew watch {name}"))
+    stands = told.stands
+    if any(line.topic == "note" and line.what.startswith(GONE) for line in told.lines):
+        stands = structs.replace(stands, next_command="", undo="")
+    elif stands.next_command == f"nightcrew resume {name}" and seen.journal.holder(seen.run):
+        stands = structs.replace(stands, next_command=f"nightcrew watch {name}")
+    return structs.replace(told, stands=stands)
 
 
 def effect_folder(home: Path, key: EffectId) -> Path:

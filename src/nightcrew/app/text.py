@@ -109,7 +109,7 @@ def _landing(story: Story) -> Iterator[str]:
         replaced = f", which replaced {landing.replaced[:10]}" if landing.replaced else ""
         note = f" ({landing.note})" if landing.note else ""
         yield f"{landing.mode}: {landing.commit[:10]} on {landing.branch}{replaced}{note}"
-        yield f"undo: {story.stands.undo}"
+        yield from (f"undo: {undo}" for undo in [story.stands.undo] if undo)
 
 
 Section = Callable[[Story], Iterator[str]]
