@@ -243,7 +243,7 @@ def _replied(state: RunState, event: ev.Answered) -> RunState:
     if event.question == landing.CONTESTED:
         why = "" if yes else "a reviewer rejects it and landing was declined"
         return structs.replace(state, contested=False, trying=structs.replace(state.trying, as_branch=why))
-    if event.question in {committing.SIGNING, landing.PUSHING} and word in {"stop", "no"}:
+    if event.question in {committing.SIGNING, committing.HOOK, landing.PUSHING} and word in {"stop", "no"}:
         return recovery.ending(state, "stopped by the operator")
     if event.question == planning.RED_BASE and not yes:
         return recovery.ending(state, "the base is red and the start was declined")

@@ -33,7 +33,7 @@ from nightcrew.core.events import (
     RecoverySucceeded,
     WorkspaceLost,
 )
-from nightcrew.core.ids import Commit, Tree
+from nightcrew.core.ids import Commit, EffectId, Tree
 from nightcrew.core.roster import Answers
 from nightcrew.core.settings import Pipeline, Verify
 from nightcrew.core.work import Claim, Class, CommandResult, CommitText, Finding, PipelinePhase, Purpose, Reviewed, Severity, Vote
@@ -488,14 +488,18 @@ def test_a_signature_that_breaks_is_asked_about() -> None:
         assert (fixes(sim), len(sim.started(MakeCommit)), sim.state.trouble) == (0, tries, None)
 
 
-def test_a_hook_that_does_not_end_is_no_work_for_a_fixer() -> None:
-    """A hook that hits the time limit says so; no edit mends that."""
-    sim = Sim(story())
-    sim.says(MakeCommit, lambda e: CommitRefused(key=e.key, output=small(""), code=124, hook="pre-commit", timed_out=True))
-    sim.run(until=failed)
-    assert sim.state.trouble is not None
-    assert sim.state.trouble.failure.reason == "the pre-commit hook did not end in time"
-    assert fixes(sim) == 0
+def test_a_hook_that_cannot_work_is_asked_about() -> None:
+    """Rulings 29: no edit mends a hook that does not end or cannot run: a question that holds; nothing is paid for it."""
+    for code, told in ((124, "did not end in time"), (127, "cannot run")):
+        sim = Sim(story())
+        no = CommitRefused(key=EffectId(""), output=small("no node"), code=code, hook="pre-commit", timed_out=code == 124)
+        sim.says(MakeCommit, lambda e, no=no: replaced(no, key=e.key), times=1)  # type: ignore[misc]
+        blocked = reducer.blocked(sim.run().state)
+        assert blocked is not None
+        assert blocked.text.startswith(f"The commit is not made: the pre-commit hook {told}")
+        sim.put(Answered(question="hook", text="retry"))
+        assert sim.run().state.phase is P.Complete
+        assert (fixes(sim), sim.state.trouble) == (0, None)
 
 
 def test_a_lost_workspace_is_made_anew() -> None:

@@ -13,7 +13,7 @@ from nightcrew.core.work import Brief, CommandResult, CommitText, PipelinePhase
 
 NODE = "commit"
 SEAT = SeatKey("commit")
-SIGNING = "signing"
+SIGNING, HOOK = "signing", "hook"  # questions
 SUBJECT = 72
 SHAPE = '{"subject": "at most 72 characters, imperative", "body": "why, wrapped; may be empty"}'
 
@@ -43,9 +43,9 @@ def _answered(state: RunState, effect: effects.Effect, event: events.EffectAnswe
     if isinstance(event, events.CommitMade):
         return _made(state, event)
     if isinstance(event, events.CommitRefused):
-        if event.hook == SIGNING:
-            return _unsigned(state, event)
         red = CommandResult(f"{event.hook or 'commit'} hook", event.code, event.output, timed_out=event.timed_out)
+        if event.hook == SIGNING or not red.ordinary:
+            return _asks(state, SIGNING if event.hook == SIGNING else HOOK, red)
         return _refused(state, red)
     state, verdict = chain.answered(state, _wish(state), effect, event)
     if verdict is None:
@@ -115,15 +115,15 @@ def _refused(state: RunState, red: CommandResult) -> RunState:
         basing = structs.replace(at.basing, step="done")
         fixing = structs.replace(at, basing=basing, step="fix", red=(red,), rounds=at.rounds + 1)
         return enter(state, PipelinePhase.FinalValidation, validating=fixing, gated=Tree(""))
-    how = "did not end in time" if red.timed_out else f"refuses the commit: exit status {red.code}"
-    reason = f"the {red.command} {how}"
+    reason = f"the {red.command} refuses the commit: exit status {red.code}"
     return fails(state, "hook", reason, NODE, detail=red.output, sign=f"{reason} {red.output.tail[-400:]}")
 
 
-def _unsigned(state: RunState, event: events.CommitRefused) -> RunState:
-    """No agent can mend how the operator signs: a person is asked, and nothing is paid until then (decision 0023)."""
-    text = f"The commit is not made: {line(event.output.tail)}. Try again?"
-    return asking(state, SIGNING, text, holds=True, how="retry | stop")
+def _asks(state: RunState, name: str, red: CommandResult) -> RunState:
+    """No agent can mend how the operator signs, nor a hook that cannot run or end: a person is asked, nothing is paid (decision 0023)."""
+    said, why = line(red.output.tail), "did not end in time" if red.timed_out else f"cannot run (exit status {red.code})"
+    text = f"The commit is not made: {said if name == SIGNING else f'the {red.command} {why}: {said}'}. Try again?"
+    return asking(state, name, text, holds=True, how="retry | stop")
 
 
 PHASE = Phase(_afresh, arrived=_arrived, wants=_wants, answered=_answered, winner=True)
