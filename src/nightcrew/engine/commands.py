@@ -126,10 +126,9 @@ def _tidied(effect: RunCommands, ctx: Ctx, ws: Workspace) -> str:
             slots.verify(ws)
             if (seen := snapshot.survey(ws)).head == work and not seen.dirty:
                 return ""
-            _, saved = workspace.reset(ctx.tools.pool, ws, work)
         except (GitError, WorkspaceLost):
             slots.remove(ws.git_dir)  # git cannot read what is left of it: all that was committed is ours already
-            _, saved = workspace.reset(ctx.tools.pool, ws, work)
+        _, saved = workspace.reset(ctx.tools.pool, ws, work)
         return saved.ref if saved else ""
     return ""
 

@@ -54,14 +54,9 @@ async def run(effect: fx.Effect, ctx: Ctx) -> ev.Event:
     except (GitError, UserError, OSError) as error:
         if not commits and type(effect) not in STEPS:
             raise
-        return _failed(effect, error)
-
-
-def _failed(effect: fx.Effect, error: GitError | UserError | OSError) -> ev.StepFailed:
-    """A refusal of the outside in one line."""
-    passing = isinstance(error, OSError) and error.errno in {errno.EAGAIN, errno.EINTR}
-    transient = passing or (isinstance(error, GitError) and error.timed_out)
-    return ev.StepFailed(key=effect.key, reason=line(str(error)), transient=transient)
+        passing = isinstance(error, OSError) and error.errno in {errno.EAGAIN, errno.EINTR}
+        transient = passing or (isinstance(error, GitError) and error.timed_out)
+        return ev.StepFailed(key=effect.key, reason=line(str(error)), transient=transient)
 
 
 async def stop(effect: fx.Effect, ctx: Ctx) -> str:

@@ -74,16 +74,8 @@ def undo_rebase(effect: fx.UndoRebase, ctx: Ctx) -> ev.BaseSynced:
 
 def _synced(effect: fx.SyncBase | fx.ContinueRebase | fx.UndoRebase, ctx: Ctx, found: Synced) -> ev.BaseSynced:
     tip_tree = git(ctx.tools.repo, "rev-parse", f"{found.tip}^{{tree}}") if found.tip != ctx.state().base else ""
-    return ev.BaseSynced(
-        key=effect.key,
-        state=found.state,
-        tip=Commit(found.tip),
-        tip_tree=Tree(tip_tree),
-        head=Commit(found.head),
-        tree=Tree(found.tree),
-        paths=found.paths,
-        note=line(found.note),
-    )
+    told = found._replace(note=line(found.note))._asdict()
+    return ev.BaseSynced(key=effect.key, tip_tree=Tree(tip_tree), **told)
 
 
 def reset(effect: fx.ResetWorkspace, ctx: Ctx) -> ev.WorkspaceReset:

@@ -77,22 +77,12 @@ def _turn(effect: StartTurn, ctx: Ctx, agent: Agent) -> Turn:
     seat, mine = ctx.state().seats.get(effect.seat), ctx.tools.operator_env
     login = {name: mine[name] for name in catalog.KINDS[agent.kind].passes if name in mine}
     return Turn(
-        program=catalog.resolve(agent, mine.get("PATH", "")).program or agent.program,
-        prompt_file=ctx.folder / "prompt.md",
-        cwd=ctx.workspace(effect.slot).path,
-        command=agent.command,
-        env=login | ctx.tools.secrets.get(agent.id, {}),
-        model=agent.model,
-        session=effect.session,
-        resume=effect.resume,
-        read_only=effect.read_only,
+        program=catalog.resolve(agent, mine.get("PATH", "")).program or agent.program, prompt_file=ctx.folder / "prompt.md",
+        cwd=ctx.workspace(effect.slot).path, command=agent.command, env=login | ctx.tools.secrets.get(agent.id, {}),
+        model=agent.model, session=effect.session, resume=effect.resume, read_only=effect.read_only,
         prior_usd=seat.usd if seat and effect.resume else 0.0,
-        run=ctx.run,
-        agent=agent.id,
-        node=effect.node,
-        seat=effect.seat,
-        label=effect.label,
-    )
+        run=ctx.run, agent=agent.id, node=effect.node, seat=effect.seat, label=effect.label,
+    )  # fmt: skip
 
 
 def _start(effect: StartTurn, ctx: Ctx, agent: Agent, turn: Turn) -> Running | Exit | Lost:

@@ -84,14 +84,10 @@ def foreign(repo: Repo, top: Path) -> str:
             return f"{folder.relative_to(top)} is no folder"
     if top != repo.git_dir and run(Checkout(top, repo.env), "ls-files", "--", str(MARKER), ok=(0, 128)).out:
         return f"{MARKER} is tracked by git"
-    ours = path.is_dir() or not os.path.lexists(path) or _run_of(path)
-    return "" if ours and not path.is_symlink() else f"{MARKER} is not one of ours"
-
-
-def _run_of(path: Path) -> object:
+    ours = path.is_dir() or not os.path.lexists(path)
     with suppress(OSError, msgspec.MsgspecError):
-        return msgspec.json.decode(path.read_bytes(), type=dict).get("run_id")
-    return None
+        ours = ours or "run_id" in msgspec.json.decode(path.read_bytes(), type=dict)
+    return "" if ours and not path.is_symlink() else f"{MARKER} is not one of ours"
 
 
 def write(path: Path, text: bytes) -> None:
