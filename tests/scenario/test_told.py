@@ -47,6 +47,7 @@ def test_a_list_says_what_the_driver_saw_last(solo: Crew) -> None:
 def test_a_run_that_is_over_is_not_parked(solo: Crew) -> None:
     """Nothing can stop what is over: one line and exit 2, as for `cancel`."""
     assert solo.call("run", "write the note").code == 0
+    assert "asks nothing" in solo.call("answer", solo.run, "yes").line
     for verb in ("park", "cancel"):
         done = solo.call(verb, solo.run)
         assert (done.code, "is over already" in done.err) == (2, True)

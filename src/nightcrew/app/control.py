@@ -244,11 +244,12 @@ def _interrupt(run: RunId, word: ev.Event, env: Mapping[str, str]) -> None:
 def answer(run: RunId, env: Mapping[str, str], text: str, question: str = "") -> str:
     """Answer the question the run asks (the only one, or the one named); which it was. Raises UserError for what is no answer to it."""
     state = view(run, env)
-    names = ", ".join(state.questions) or "nothing"
+    names = ", ".join(state.questions)
     chosen = question or (names if len(state.questions) == 1 else "")
+    if not names:
+        raise UserError(f"run {run} asks nothing")
     if chosen not in state.questions:
-        told = f"does not ask {question!r}" if question or not state.questions else "asks several questions: name one"
-        raise UserError(f"run {run} {told}", f"it asks: {names}")
+        raise UserError(f"run {run} does not ask '{question}'" if question else "which question?", f"it asks: {names}")
     words, word = answers(state.questions[chosen]), text.strip().lower()
     meant = {"yes": words[0], "y": words[0], "ok": words[0], "no": words[-1], "n": words[-1]}.get(word, word)
     if meant not in words:
