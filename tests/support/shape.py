@@ -175,7 +175,7 @@ def _memory(state: RunState, name: Namer) -> Parts:
     """What a reset goes back to."""
     return (
         [(c.label, name(c.change.head), name(c.change.tree)) for c in state.iterations],
-        [(p, m.winner.label, name(m.winner.change.head), name(m.base)) for p, m in state.marks.items()],
+        [(p, began.label, name(began.change.head), name(base)) for p, (began, base) in state.marks.items()],
         [(seat, name(start), bool(repairs)) for seat, (start, repairs) in state.rewinds.items()],
     )
 

@@ -288,7 +288,7 @@ def shaped(reads: str) -> Report | None:
         "implement": Claim("done"),
         "review": Reviewed(Vote.Approve),
         "revote": Reviewed(Vote.Approve, why="it is fine"),
-        "fix": FixReport(),
+        "fix": FixReport(()),
         "commit": CommitText("Do it"),
     }
     return by_name.get(reads)

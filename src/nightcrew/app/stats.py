@@ -73,7 +73,7 @@ def _findings(step: Step, tally: defaultdict[str, Counter[str]], authors: dict[s
     fixing = step.before.phase is PipelinePhase.Review and was.step == "collect"
     if fixing and isinstance(step.entry.event, ev.WorkCollected) and before and after:
         asked = {finding.id for finding in asked_to_fix(was)} if before.change.tree != after.change.tree else set()
-        for name in asked.intersection((was.fixed or FixReport()).addressed, authors):
+        for name in asked.intersection((was.fixed or FixReport(())).addressed, authors):
             tally[authors.pop(name)]["adopted"] += 1
 
 

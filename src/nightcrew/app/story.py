@@ -225,7 +225,7 @@ def _of_commands(node: str, event: ev.CommandsEnded) -> Said:
 
 def _of_fix(who: str, at: Reviewing) -> Iterator[Said]:
     """What the fixer says of each finding it was given, and of nothing else."""
-    asked, said = [f.id for f in asked_to_fix(at)], at.fixed or work.FixReport()
+    asked, said = [f.id for f in asked_to_fix(at)], at.fixed or work.FixReport(())
     words = dict.fromkeys(said.addressed, f"addressed, says {who}")
     words |= {name: f"rejected, {why}" for name, why in said.rejected.items()}
     yield from (("review", f"{name}: {words.get(name, 'unreported')}") for name in asked)

@@ -49,14 +49,9 @@ class Wish(NamedTuple):
     before: tuple[AgentId, ...] = ()  # the chain's entries before the sticky start, which this call does not ask
 
 
-class Good(NamedTuple):
-    """A usable answer, and who gave it."""
-
-    outcome: Outcome
-    agent: AgentId
-
-
-Verdict = Good | Failure | None  # None: the call goes on; an exhausted chain is reported as one failed agent would be
+Verdict = (
+    Outcome | Failure | None
+)  # an answer that can be used; an exhausted chain, reported as one failed agent; the call goes on
 
 
 def output_advances(outcome: Outcome, call: Call, retries: int) -> bool:
@@ -165,7 +160,7 @@ def _ended(state: RunState, wish: Wish, call: Call, outcome: Outcome) -> tuple[R
     if outcome.kind is Class.Ok and wish.shape and outcome.report is None and not enough:
         outcome = structs.replace(outcome, kind=Class.InvalidOutput, reason="no answer in the asked shape")
     if outcome.kind is Class.Ok:
-        return _close(_owing(state, call), wish), Good(outcome, agent)
+        return _close(_owing(state, call), wish), outcome
     if outcome.kind in COLD or not state.seats[seat].reported:
         state = forget(state, seat)  # the id was offered, and may be taken
     if outcome.kind is Class.Quota and outcome.reset_at:

@@ -39,6 +39,6 @@ def wish(state: RunState, node: str, *new: b.Piece, reads: str = "", shape: str 
 
 
 def gate_round_left(state: RunState, red: CommandResult) -> bool:
-    """Whether a gate-fix round can help and may be made: it failed as tests fail, with something to read; budget left, somebody to ask."""
-    at, ordinary = state.validating, not red.timed_out and red.code not in {0, 126, 127} and red.output.size > 0
-    return ordinary and at.rounds < state.settings.pipeline.gate_fix_rounds + at.granted and can_fix(state)
+    """Whether a gate-fix round can help and may be made: an ordinary failure, budget left, and somebody to ask."""
+    at = state.validating
+    return red.ordinary and at.rounds < state.settings.pipeline.gate_fix_rounds + at.granted and can_fix(state)

@@ -152,7 +152,7 @@ def answered(state: RunState, effect: fx.Effect, event: ev.EffectAnswer) -> RunS
         return _with(state, step=step, success=False, summary=verdict.reason)
     if verdict is None:
         return state
-    said = verdict.outcome.answer.tail if verdict.outcome.answer else ""
+    said = verdict.answer.tail if verdict.answer else ""
     return _with(state, step="collect", success=True, summary=line(said))
 
 

@@ -6,26 +6,10 @@ from msgspec import Struct
 
 from nightcrew.core.ids import AgentId
 
-
-class AgentRole(StrEnum):
-    """What is asked of an agent."""
-
-    Planner = "planner"
-    Advisor = "advisor"
-    Synthesizer = "synthesizer"
-    Developer = "developer"
-    Judge = "judge"
-    Reviewer = "reviewer"
-    Fixer = "fixer"
-    Committer = "committer"
-
-
-class Answers(StrEnum):
-    """The kinds of answer an agent can give (decision 0029)."""
-
-    Edit = "edit"
-    Text = "text"
-    Structured = "structured"
+AgentRole = StrEnum("AgentRole", "Planner Advisor Synthesizer Developer Judge Reviewer Fixer Committer")
+"""What is asked of an agent."""
+Answers = StrEnum("Answers", "Edit Text Structured")
+"""The kinds of answer an agent can give (decision 0029)."""
 
 
 class SecretRef(Struct, frozen=True, omit_defaults=True):

@@ -143,13 +143,6 @@ class Marker(Struct, frozen=True, omit_defaults=True, kw_only=True):
     wait_until: float = 0.0
 
 
-class Mark(Struct, frozen=True, omit_defaults=True):
-    """Where a phase began: the winner as it was, and the base it stood on."""
-
-    winner: w.Candidate
-    base: Commit
-
-
 class Repair(Struct, frozen=True, omit_defaults=True):
     """The commit a dev-fix left and what it said; `left_out` when a reset could not put it on top again."""
 
@@ -164,7 +157,6 @@ class Trouble(Struct, frozen=True, omit_defaults=True, kw_only=True):
     failure: w.Failure
     failed_phase: w.PipelinePhase
     furthest: w.PipelinePhase
-    previous_phase: w.PipelinePhase
     attempts: int = 0
     level: int = 0
     attempted: int = 0  # the level of the last attempted recovery
@@ -209,10 +201,8 @@ class RunState(Struct, frozen=True, omit_defaults=True, kw_only=True):
     base: Commit = Commit("")
     iteration: int = 0
     iterations: tuple[w.Candidate, ...] = ()  # the winner each iteration after the first began with
-    marks: dict[w.PipelinePhase, Mark] = {}
-    rewinds: dict[
-        SeatKey, tuple[Commit, tuple[Commit, ...]]
-    ] = {}  # to be set back there, with those repairs on top, before all else
+    marks: dict[w.PipelinePhase, tuple[w.Candidate, Commit]] = {}  # where each began: the winner as it was, and its base
+    rewinds: dict[SeatKey, tuple[Commit, tuple[Commit, ...]]] = {}  # what they are set back to first, and the repairs on top
     unreviewed: bool = False  # a repair changed the winner after its review
     recovery_epoch: int = 0
     preflight: CommandsEnded | None = None
@@ -266,12 +256,8 @@ class Phase(NamedTuple):
     """What the module of a phase offers, all of it pure; what it leaves out is nothing."""
 
     afresh: Callable[[RunState], RunState]  # its progress forgotten (recovery level 2 and above)
-    again: Callable[[RunState], RunState] = lambda state: (
-        state
-    )  # what failed due once more, with one more round (recovery level 1)
-    arrived: Callable[[RunState], RunState] = lambda state: (
-        state
-    )  # a step further where nothing is asked; the same state otherwise
+    again: Callable[[RunState], RunState] = lambda state: state  # what failed due once more, one round more (recovery level 1)
+    arrived: Callable[[RunState], RunState] = lambda state: state  # a step further where nothing is asked, else the same state
     wants: Callable[[RunState], tuple[Effect, ...]] = lambda _state: ()  # the effects that should be in flight
     answered: Callable[[RunState, Effect, EffectAnswer], RunState] = lambda state, _effect, _event: state
     winner: bool = False  # it works on the winner, and is never asked without one

@@ -9,7 +9,7 @@ from nightcrew.core.chain import signature_of
 from nightcrew.core.fixer import FIX_NODES, FIX_SEAT
 from nightcrew.core.ids import Commit, Label, SeatKey, Tree
 from nightcrew.core.roster import AgentRole as Role
-from nightcrew.core.state import LandingTry, Mark, Reviewing, RunState, Trouble, Validating, enter
+from nightcrew.core.state import LandingTry, Reviewing, RunState, Trouble, Validating, enter
 from nightcrew.core.work import Blob, Failure, PipelinePhase as Phase
 
 NODE = "dev-fix"
@@ -49,7 +49,7 @@ def fail(state: RunState, failure: Failure) -> RunState:
         return state
     before, phase = state.trouble, state.phase
     tree = state.winning.change.tree if state.winning else Tree("")
-    new = Trouble(failure=failure, failed_phase=phase, furthest=phase, previous_phase=phase, tree=tree, iteration=state.iteration)
+    new = Trouble(failure=failure, failed_phase=phase, furthest=phase, tree=tree, iteration=state.iteration)
     if before is None or before.over:
         return enter(state, Phase.AwaitingDevFix, trouble=new)
     # Going back to the start, with whatever was repaired, led to the very same end.
@@ -81,16 +81,16 @@ def leave(state: RunState, phase: Phase, **changes: object) -> RunState:
     again = state.trouble is not None and not state.trouble.over and phase in state.marks
     if state.winning is None or again:
         return state
-    return structs.replace(state, marks={**state.marks, phase: Mark(state.winning, state.base)})
+    return structs.replace(state, marks={**state.marks, phase: (state.winning, state.base)})
 
 
 def back_to_its_start(state: RunState, phase: Phase) -> RunState:
     """The run with the winner as it was when `phase` began (level 2); repairs come on top."""
-    mark, winner = state.marks.get(phase), state.winning
-    if mark is None or winner is None or winner.label != mark.winner.label:
+    (began, base), winner = state.marks.get(phase, (None, state.base)), state.winning
+    if began is None or winner is None or winner.label != began.label:
         return state
-    state = rooms.with_candidate(state, mark.winner, slot=winner.slot)
-    return rooms.rewound(structs.replace(state, base=mark.base), winner.label, mark.winner.change.head)
+    state = rooms.with_candidate(state, began, slot=winner.slot)
+    return rooms.rewound(structs.replace(state, base=base), winner.label, began.change.head)
 
 
 def back_to_an_iteration(state: RunState, iteration: int) -> RunState:

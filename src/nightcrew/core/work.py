@@ -79,21 +79,10 @@ UNAVAILABLE = frozenset({Class.Quota, Class.Billing, Class.RateLimit, Class.Over
 """The classes that say "this agent cannot work now" rather than "it worked badly" (decision 0022)."""
 
 
-class Severity(StrEnum):
-    """How bad a finding is; only `major` and `blocker` block."""
-
-    Nit = "nit"
-    Minor = "minor"
-    Major = "major"
-    Blocker = "blocker"
-
-
-class Vote(StrEnum):
-    """A reviewer's verdict."""
-
-    Approve = "approve"
-    ApproveWithFindings = "approve_with_findings"
-    Reject = "reject"
+Severity = StrEnum("Severity", "Nit Minor Major Blocker")
+"""How bad a finding is; only `major` and `blocker` block."""
+Vote = StrEnum("Vote", {"Approve": "approve", "ApproveWithFindings": "approve_with_findings", "Reject": "reject"})
+"""A reviewer's verdict."""
 
 
 class Finding(Struct, frozen=True, omit_defaults=True):
@@ -123,7 +112,7 @@ class Reviewed(Struct, frozen=True, tag=True):
 class FixReport(Struct, frozen=True, tag=True):
     """A fixer's word on each finding: ids addressed, and ids rejected with a checkable reason."""
 
-    addressed: tuple[str, ...] = ()
+    addressed: tuple[str, ...]
     rejected: dict[str, str] = {}
 
 
@@ -163,12 +152,8 @@ class Outcome(Struct, frozen=True, omit_defaults=True, kw_only=True):
     violated: bool = False  # a read-only seat changed its workspace: the answer is void
 
 
-class FailClass(StrEnum):
-    """How a call failed, as the handover record says it."""
-
-    Quota = "quota"
-    Timeout = "timeout"
-    Other = "other"
+FailClass = StrEnum("FailClass", "Quota Timeout Other")
+"""How a call failed, as the handover record says it."""
 
 
 class Handover(Struct, frozen=True):
@@ -194,15 +179,10 @@ class QuotaLoss(Struct, frozen=True):
     reset_at: float | None = None
 
 
-class Purpose(StrEnum):
-    """Why commands are run."""
-
-    Setup = "setup"
-    Preflight = "preflight"
-    Check = "check"
-    E2e = "e2e"
-    PreGate = "pre_gate"
-    Gate = "gate"
+Purpose = StrEnum(
+    "Purpose", {"Setup": "setup", "Preflight": "preflight", "Check": "check", "E2e": "e2e", "PreGate": "pre_gate", "Gate": "gate"}
+)
+"""Why commands are run."""
 
 
 class CommandResult(Struct, frozen=True, omit_defaults=True):
@@ -218,6 +198,11 @@ class CommandResult(Struct, frozen=True, omit_defaults=True):
     def green(self) -> bool:
         """Whether it passed."""
         return self.code == 0 and not self.timed_out
+
+    @property
+    def ordinary(self) -> bool:
+        """Whether it failed as a test fails: not missing, not unrunnable, not timed out, and with something to read."""
+        return not self.timed_out and self.code not in {0, 126, 127} and self.output.size > 0
 
 
 class Change(Struct, frozen=True, omit_defaults=True):

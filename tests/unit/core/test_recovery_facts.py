@@ -44,7 +44,7 @@ NINE: tuple[AwaitingDevFixEvent, ...] = (
 def trouble(phase: P = P.Development, **fields: object) -> Trouble:
     """A failure in that phase that is being recovered from."""
     failure = Failure(phase=phase, role="developer", kind="crashed", reason="it crashed")
-    return structs.replace(Trouble(failure=failure, failed_phase=phase, furthest=phase, previous_phase=phase), **fields)
+    return structs.replace(Trouble(failure=failure, failed_phase=phase, furthest=phase), **fields)
 
 
 def run(phase: P, hurt: Trouble | None = None, marker: Marker | None = None) -> RunState:

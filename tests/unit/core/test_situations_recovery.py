@@ -103,7 +103,7 @@ def fold(state: RunState, *events: Event) -> RunState:
 def hurt(phase: P, role: str = "developer", **fields: Any) -> Trouble:
     """A failure in that phase."""
     failure = Failure(phase=phase, role=role, kind="crashed", reason="it crashed")
-    return structs.replace(Trouble(failure=failure, failed_phase=phase, furthest=phase, previous_phase=phase), **fields)
+    return structs.replace(Trouble(failure=failure, failed_phase=phase, furthest=phase), **fields)
 
 
 def decided(state: RunState) -> list[Event]:
@@ -198,7 +198,7 @@ def test_what_a_phase_needs_is_missing(phase: P) -> None:
 def test_the_trigger_names_what_failed() -> None:
     """S079: the message failed and the phase before was another: the trigger names CommitMessage and its role."""
     state = structs.replace(Sim(story()).state, phase=P.AwaitingDevFix, open={})
-    state = structs.replace(state, trouble=hurt(P.CommitMessage, "committer", previous_phase=P.Development))
+    state = structs.replace(state, trouble=hurt(P.CommitMessage, "committer"))
     assert decided(state) == [DevFixTriggered(failed_phase=P.CommitMessage, failed_role=AgentRole.Committer)]
 
 

@@ -123,7 +123,9 @@ def test_equal_facts_give_equal_bytes() -> None:
     """The order in which a dict was filled is not in the bytes."""
     one, other = ({"a": "x", "b": "y"}, {"b": "y", "a": "x"})
     facts = [
-        events.TurnEnded(key=EffectId("k"), outcome=work.Outcome(kind=work.Class.Ok, report=work.FixReport(rejected=rejected)))
+        events.TurnEnded(
+            key=EffectId("k"), outcome=work.Outcome(kind=work.Class.Ok, report=work.FixReport((), rejected=rejected))
+        )
         for rejected in (one, other)
     ]
     assert codec.encode(facts[0]) == codec.encode(facts[1])

@@ -9,7 +9,7 @@ from nightcrew.core.ids import SeatKey, Tree
 from nightcrew.core.roster import AgentRole, Answers
 from nightcrew.core.state import Basing, Phase, RunState, Validating, asking, enter, keyed, line
 from nightcrew.core.trouble import fails, leave
-from nightcrew.core.work import Brief, CommandResult, CommitText, PipelinePhase
+from nightcrew.core.work import Brief, CommandResult, CommitText, Outcome, PipelinePhase
 
 NODE = "commit"
 SEAT = SeatKey("commit")
@@ -50,7 +50,7 @@ def _answered(state: RunState, effect: effects.Effect, event: events.EffectAnswe
     state, verdict = chain.answered(state, _wish(state), effect, event)
     if verdict is None:
         return state
-    report = verdict.outcome.report if isinstance(verdict, chain.Good) else None
+    report = verdict.report if isinstance(verdict, Outcome) else None
     return structs.replace(state, text=report if isinstance(report, CommitText) else _plain(state))
 
 

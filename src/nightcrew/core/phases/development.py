@@ -62,7 +62,13 @@ def _answered(state: RunState, effect: effects.Effect, event: events.EffectAnswe
     state, verdict = chain.answered(state, _wish(state, label), effect, event)
     if isinstance(verdict, Failure):
         return _keep(state, at, step="collect", failure=verdict, turns=at.turns + 1)
-    return _told(state, at, verdict) if verdict else state
+    if verdict is None:
+        return state
+    agent = state.seats[effect.seat].agent
+    if candidate := _candidate(state, label, agent):
+        claim = verdict.report if isinstance(verdict.report, Claim) else None
+        state = rooms.with_candidate(state, candidate, agent=agent, claim=claim)
+    return _keep(state, at, step="collect", turns=at.turns + 1, failure=None)
 
 
 def _afresh(state: RunState) -> RunState:
@@ -110,14 +116,6 @@ def _brief(state: RunState, label: Label, *, memory: bool) -> Brief:
         *b.change(so_far, "The work so far (already in your folder)"),
         closing,
     )
-
-
-def _told(state: RunState, at: Lane, good: chain.Good) -> RunState:
-    candidate, report = _candidate(state, at.label, good.agent), good.outcome.report
-    if candidate is not None:
-        claim = report if isinstance(report, Claim) else None
-        state = rooms.with_candidate(state, candidate, agent=good.agent, claim=claim)
-    return _keep(state, at, step="collect", turns=at.turns + 1, failure=None)
 
 
 def _candidate(state: RunState, label: Label, agent: AgentId) -> Candidate | None:

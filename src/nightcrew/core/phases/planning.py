@@ -7,7 +7,7 @@ from nightcrew.core.ids import Label, SeatKey
 from nightcrew.core.roster import AgentRole, Answers
 from nightcrew.core.state import Marker, Phase, RunState, asking, enter, iteration_base, line, red_of
 from nightcrew.core.trouble import leave
-from nightcrew.core.work import Brief, PipelinePhase, Purpose
+from nightcrew.core.work import Brief, Outcome, PipelinePhase, Purpose
 
 NODE = "plan"
 SEAT = SeatKey("plan")
@@ -34,7 +34,7 @@ def _answered(state: RunState, effect: effects.Effect, event: events.EffectAnswe
     if isinstance(effect, effects.RunCommands) and isinstance(event, events.CommandsEnded):
         return _preflighted(structs.replace(state, preflight=event), event)
     state, verdict = chain.answered(state, _wish(state), effect, event)
-    plan = verdict.outcome.answer if isinstance(verdict, chain.Good) else state.plan
+    plan = verdict.answer if isinstance(verdict, Outcome) else state.plan
     return structs.replace(state, plan=plan, planned=True) if verdict else state
 
 

@@ -3,16 +3,14 @@
 Of several reviewers each has a lens; where their votes differ, each hears the others once and votes again. What the operator picks is fixed first.
 """
 
-from typing import Literal
-
-from msgspec import Struct, structs
+from msgspec import structs
 
 from nightcrew.core import basing, brief as b, chain, effects, events, fixer, reading, rooms
 from nightcrew.core.ids import AgentId, Commit, SeatKey, Tree
 from nightcrew.core.roster import AgentRole, Answers
-from nightcrew.core.state import Basing, LandingTry, Mark, Phase, Reviewing, RunState, Validating, enter, line, red_of
+from nightcrew.core.state import Basing, LandingTry, Phase, Reviewing, RunState, Validating, enter, line, red_of
 from nightcrew.core.trouble import REVIEW_SEATS, fail, fails, leave
-from nightcrew.core.work import Brief, Failure, Finding, FixReport, PipelinePhase, Purpose, Reviewed, Severity, Vote
+from nightcrew.core.work import Brief, Failure, Finding, FixReport, PipelinePhase, Purpose, Reviewed, Vote
 
 NODE = "review"
 AGAIN = "revote"
@@ -79,7 +77,7 @@ def _answered(state: RunState, effect: effects.Effect, event: events.EffectAnswe
     state, verdict = chain.answered(state, _fix_wish(state), effect, event)
     if isinstance(verdict, Failure):
         return fail(state, verdict)
-    report = verdict.outcome.report if verdict else None
+    report = verdict.report if verdict else None
     fixed = report if isinstance(report, FixReport) else None
     return _at(state, fixed=fixed, step="collect") if verdict else state
 
@@ -99,49 +97,24 @@ def _again(state: RunState) -> RunState:
 
 def read(text: str) -> Reviewed | None:
     """A reviewer's answer; a reject needs a reason, which is a finding."""
-    answer = reading.last_fitting(text, _Answer)
-    if answer is None or (answer.vote == "reject" and not answer.findings):
+    answer = reading.last_fitting(text, Reviewed)
+    if answer is None or (answer.vote is Vote.Reject and not answer.findings):
         return None
-    told = [f for f in answer.findings if f.why.strip()]
-    found = (Finding(Severity(f.severity), f.why.strip(), f.file, max(0, f.line), f.check) for f in told)
-    return Reviewed(Vote(answer.vote), tuple(found))
-
-
-class _Found(Struct):
-    severity: Literal["nit", "minor", "major", "blocker"]
-    why: str
-    file: str = ""
-    line: int = 0
-    check: str = ""
-
-
-class _Answer(Struct):
-    vote: Literal["approve", "approve_with_findings", "reject"]
-    findings: list[_Found] = []
-
-
-class _Vote(Struct):
-    vote: Literal["approve", "approve_with_findings", "reject"]
-    why: str = ""
+    told = (f for f in answer.findings if f.why.strip())
+    return Reviewed(answer.vote, tuple(structs.replace(f, why=f.why.strip(), line=max(0, f.line), id="") for f in told))
 
 
 def read_vote(text: str) -> Reviewed | None:
     """A reviewer's final vote; a reject needs a reason."""
-    answer = reading.last_fitting(text, _Vote)
-    if answer is None or (answer.vote == "reject" and not answer.why.strip()):
+    answer = reading.last_fitting(text, Reviewed)
+    if answer is None or (answer.vote is Vote.Reject and not answer.why.strip()):
         return None
-    return Reviewed(Vote(answer.vote), why=line(answer.why))
-
-
-class _FixAnswer(Struct):
-    addressed: list[str]
-    rejected: dict[str, str] = {}
+    return Reviewed(answer.vote, why=line(answer.why))
 
 
 def read_fix(text: str) -> FixReport | None:
     """A fixer's account of the findings it was given."""
-    answer = reading.last_fitting(text, _FixAnswer)
-    return None if answer is None else FixReport(tuple(answer.addressed), answer.rejected)
+    return reading.last_fitting(text, FixReport)
 
 
 def _asking(state: RunState, **changes: object) -> RunState:
@@ -206,7 +179,7 @@ def _reviewed(state: RunState, effect: effects.Effect, event: events.EffectAnswe
     state, verdict = chain.answered(state, _wish(state, seat), effect, event)
     if isinstance(verdict, Failure):
         return _at(state, absent={**at.absent, seat: verdict})
-    report = verdict.outcome.report if verdict else None
+    report = verdict.report if verdict else None
     if not isinstance(report, Reviewed):
         return state
     if at.step == "revote":
@@ -304,7 +277,7 @@ def pick(state: RunState, event: events.FixAsked) -> RunState:
     picked = Reviewing(
         step="fix", basing=Basing(step="done"), round=at.round, granted=at.granted, picked=event.findings, why=event.reason,
     )  # fmt: skip
-    marks = {**state.marks, PipelinePhase.Review: Mark(state.chosen, state.base)}
+    marks = {**state.marks, PipelinePhase.Review: (state.chosen, state.base)}
     fresh = {"reviewing": picked, "validating": Validating(), "trying": LandingTry(), "marks": marks}
     return enter(state, PipelinePhase.Review, **fresh)
 
