@@ -58,6 +58,21 @@ def test_junk_and_odd_names(crew: Crew) -> None:
     assert "120000" in crew.git("ls-tree", "main", "link")
 
 
+def test_one_local_landing_after_the_other(crew: Crew) -> None:
+    """Mode `local` beside a remote: on a branch that is ahead of it, then behind it, each run lands at its first try."""
+    remote = repos.bare_remote(crew.repo, crew.folder / "remote.git")
+    crew.solo({"node": "implement", "do": [{"append": "note.txt", "text": "four\n"}]}, gate="true")
+    for _ in range(2):
+        assert crew.call("run", "write the note").code == 0
+    crew.git("push", "-q", "origin", "main")
+    repos.move_remote(remote, {"theirs.txt": "x\n"})
+    assert crew.call("run", "write the note").code == 0
+    assert crew.shown("main", "note.txt").count("four") == 3
+    assert crew.shown("main", "theirs.txt") == "x\n"
+    assert [len(crew.facts(Landed, run)) for run in crew.runs()] == [1, 1, 1]
+    assert not [fact for run in crew.runs() for fact in crew.facts(LandingRefused, run)]
+
+
 @pytest.mark.parametrize("mode", ["auto", "unshare", "off"])
 def test_children_that_stay(crew: Crew, mode: str) -> None:
     """Whatever a turn started dies with it, in every sandbox mode: children, new sessions, daemons."""

@@ -292,7 +292,10 @@ def test_copied_files_are_ignored(source: Path, pool: Pool) -> None:
 
 def test_a_folder_somebody_made_read_only_is_removed(tmp_path: Path) -> None:
     """A tool that takes away the right to write keeps nothing of ours from going; what is not there is no error."""
-    write(tmp_path, {"deep/er/file.txt": "x\n"})
+    write(tmp_path, {"deep/er/file.txt": "x\n", "deep/er/more.txt": "x\n"})
+    os.chmod(tmp_path / "deep/er", 0o500)
+    remove(tmp_path / "deep/er/more.txt")
+    assert not (tmp_path / "deep/er/more.txt").exists()
     os.chmod(tmp_path / "deep/er", 0o500)
     for _ in range(2):
         remove(tmp_path / "deep")
