@@ -70,21 +70,12 @@ def start(ask: StartAsk, env: Mapping[str, str]) -> RunId:
     at = _rehearsed(repo, where)
     now = time.time()
     first = ev.RunStarted(
-        run=RunId(time.strftime("%Y%m%d-%H%M%S-", time.gmtime(now)) + secrets.token_hex(2)),
-        repo=here.repo_id(repo),
-        task=Task(text.strip().splitlines()[0].strip()[:TITLE], Blob("", 0)),
-        target=where.branch,
-        remote=where.remote or "",
-        base=Commit(at.commit),
-        seed=secrets.token_hex(8),
-        roster=roster,
-        roles=config.roles,
-        settings=config.settings,
-        limits=config.limits,
-        notes=tuple(note for note in (*config.notes, *notes, at.note) if note),
-        shelter=mode,
+        run=RunId(time.strftime("%Y%m%d-%H%M%S-", time.gmtime(now)) + secrets.token_hex(2)), repo=here.repo_id(repo),
+        task=Task(text.strip().splitlines()[0].strip()[:TITLE], Blob("", 0)), target=where.branch, remote=where.remote or "",
+        base=Commit(at.commit), seed=secrets.token_hex(8), roster=roster, roles=config.roles, settings=config.settings,
+        limits=config.limits, notes=tuple(note for note in (*config.notes, *notes, at.note) if note), shelter=mode,
         version=__version__,
-    )
+    )  # fmt: skip
     return _write(repo, first, text, env, now)
 
 

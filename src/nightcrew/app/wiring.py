@@ -44,23 +44,12 @@ def open_tools(run: RunId, env: Mapping[str, str], max_turns: int, clock: Clock 
         raise UserError(f"the repository of run {run} is not at {checkout}", "put it back, then: nightcrew resume")
     queue = f"{told.repo}-{told.target.replace('/', '%2F')}.queue"
     return Tools(
-        home=home,
-        journal=journal,
-        blobs=Blobs(journal.folder(run) / "blobs", hide),
-        ledger=Ledger(home, hide),
-        repo=pool.repo,
-        pool=pool,
-        clock=clock or Clock(),
-        mode=mode_of(told.settings.shelter.mode),
-        operator_env=dict(env),
-        secrets={str(agent): values for agent, values in found.items()},
-        max_turns=max_turns,
-        turnstile=Turnstile(home / "targets" / queue),
-        marker_folder=pool.repo.work_tree or pool.repo.git_dir,
-        headline=headline,
-        zone=_zone(env),
-        redacted=hide.text,
-    )
+        home=home, journal=journal, blobs=Blobs(journal.folder(run) / "blobs", hide), ledger=Ledger(home, hide), repo=pool.repo,
+        pool=pool, clock=clock or Clock(), mode=mode_of(told.settings.shelter.mode), operator_env=dict(env),
+        secrets={str(agent): values for agent, values in found.items()}, max_turns=max_turns,
+        turnstile=Turnstile(home / "targets" / queue), marker_folder=pool.repo.work_tree or pool.repo.git_dir, headline=headline,
+        zone=_zone(env), redacted=hide.text,
+    )  # fmt: skip
 
 
 def _zone(env: Mapping[str, str]) -> str:

@@ -108,12 +108,9 @@ def _result(effect: RunCommands, ctx: Ctx, line: str, n: int, end: Exit) -> Comm
         names = f"{', '.join(gone[:9])}; {len(gone)} files"
         said = os.fsencode(f"(removed before this, since no set-up made it and it does not land: {names})\n") + said
     return CommandResult(
-        command=line,
-        code=end.code,
-        output=ctx.tools.blobs.put(said),
-        timed_out=end.stopped_by in {"total", "flood"},
+        command=line, code=end.code, output=ctx.tools.blobs.put(said), timed_out=end.stopped_by in {"total", "flood"},
         took_s=round(end.ended_at - end.began_at, 3),
-    )
+    )  # fmt: skip
 
 
 def _tidied(effect: RunCommands, ctx: Ctx, ws: Workspace) -> str:

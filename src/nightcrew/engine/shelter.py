@@ -61,11 +61,9 @@ def sandbox(  # noqa: PLR0913 — the rights of one piece of work, each by its n
     return Sandbox(
         mode=tools.mode,
         read_only=(folder, tools.repo.git_dir, *seen, *_below_tmp(tools.operator_env), *(own if read_only else ())),
-        writable=(tmp, *writable, *(() if read_only else own)),
-        hidden=(tools.home, *(home / name for name in HIDDEN)),
-        private=((tmp, TMP), *private),
-        network=network,
-    )
+        writable=(tmp, *writable, *(() if read_only else own)), hidden=(tools.home, *(home / name for name in HIDDEN)),
+        private=((tmp, TMP), *private), network=network,
+    )  # fmt: skip
 
 
 def _below_tmp(env: Mapping[str, str]) -> set[Path]:

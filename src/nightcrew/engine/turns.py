@@ -92,16 +92,10 @@ def _start(effect: StartTurn, ctx: Ctx, agent: Agent, turn: Turn) -> Running | E
     limits = ctx.state().started.limits
     env = shelter.environment(ctx.tools, ctx.folder, {**launch.env, **turn.env})
     order = Job(
-        argv=launch.argv,
-        cwd=turn.cwd,
-        env=env,
-        mark=effect.key,
-        stdin=turn.prompt_file,
-        sandbox=_sandbox(effect, ctx, launch, env.get("HOME", "/")),
-        total_s=effect.total_s or limits.turn_s,
-        idle_s=limits.idle_s,
-        first_output_s=limits.first_output_s,
-    )
+        argv=launch.argv, cwd=turn.cwd, env=env, mark=effect.key, stdin=turn.prompt_file,
+        sandbox=_sandbox(effect, ctx, launch, env.get("HOME", "/")), total_s=effect.total_s or limits.turn_s,
+        idle_s=limits.idle_s, first_output_s=limits.first_output_s,
+    )  # fmt: skip
     return job.start(ctx.folder, order)
 
 
@@ -113,15 +107,11 @@ def _sandbox(effect: StartTurn, ctx: Ctx, launch: Launch, home: str) -> Sandbox:
         if path.suffix != ".json" and not path.exists():
             path.mkdir(mode=0o700, parents=True)
     return shelter.sandbox(
-        ctx.tools,
-        ctx.workspace(effect.slot),
-        ctx.folder,
-        read_only=effect.read_only,
-        network=ctx.state().settings.shelter.network,
-        writable=login,
+        ctx.tools, ctx.workspace(effect.slot), ctx.folder, read_only=effect.read_only,
+        network=ctx.state().settings.shelter.network, writable=login,
         seen=[path for path in map(Path, launch.argv) if path.is_absolute() and path.exists() and path not in login],
         private=[(seat / str(n), shelter.expand(path, home)) for n, path in enumerate(launch.session_paths)],
-    )
+    )  # fmt: skip
 
 
 def composed(brief: Brief, blobs: Blobs) -> bytes:
@@ -163,20 +153,13 @@ def _over(effect: StartTurn, ctx: Ctx, agent: Agent, turn: Turn, end: Exit | Los
 def _outcome(effect: StartTurn, ctx: Ctx, agent: Agent, judged: Judged, end: Exit) -> Outcome:
     answer = judged.answer or ""
     return Outcome(
-        kind=judged.kind,
-        reason=line(judged.reason) or ("" if judged.kind is Class.Ok else judged.kind.value),
+        kind=judged.kind, reason=line(judged.reason) or ("" if judged.kind is Class.Ok else judged.kind.value),
         answer=ctx.tools.blobs.put(answer.encode()) if answer else None,
-        report=READERS[effect.reads](answer) if effect.reads in READERS and answer else None,
-        session=judged.session,
-        reset_at=judged.reset_at,
-        window=judged.window,
-        retry_after_s=judged.retry_after_s,
-        tokens=judged.tokens,
-        usd=judged.usd if judged.usd is not None else agent.price,
-        exit_code=end.code,
-        stopped_by=end.stopped_by,
+        report=READERS[effect.reads](answer) if effect.reads in READERS and answer else None, session=judged.session,
+        reset_at=judged.reset_at, window=judged.window, retry_after_s=judged.retry_after_s, tokens=judged.tokens,
+        usd=judged.usd if judged.usd is not None else agent.price, exit_code=end.code, stopped_by=end.stopped_by,
         took_s=round(end.ended_at - end.began_at, 3),
-    )
+    )  # fmt: skip
 
 
 def _void(outcome: Outcome) -> Outcome:
