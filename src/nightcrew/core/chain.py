@@ -69,10 +69,11 @@ def signature_of(reason: str) -> str:
     return re.sub(r"\d+", "0", text)[:120]
 
 
-def failure_of(outcome: Outcome) -> tuple[FailClass, str]:
-    """How a call failed and one short line why, for the handover record."""
-    kinds = {Class.Quota: FailClass.Quota, Class.Timeout: FailClass.Timeout}
-    return kinds.get(outcome.kind, FailClass.Other), line(outcome.reason) or str(outcome.kind)
+def failure_of(outcome: Outcome) -> tuple[FailClass, str, str]:
+    """How a call failed, one short line why, and the signature of what the class does not tell, for the handover record."""
+    fail = {Class.Quota: FailClass.Quota, Class.Timeout: FailClass.Timeout}.get(outcome.kind, FailClass.Other)
+    reason = line(outcome.reason) or str(outcome.kind)
+    return fail, reason, signature_of(reason) if fail is FailClass.Other else ""
 
 
 def walked(state: RunState, wish: Wish, agents: tuple[AgentId, ...] = (), nodes: tuple[str, ...] = ()) -> Wish:
@@ -167,7 +168,7 @@ def _ended(state: RunState, wish: Wish, call: Call, outcome: Outcome) -> tuple[R
         state = structs.replace(state, cooling={**state.cooling, agent: outcome.reset_at})
     if not output_advances(outcome, call, state.settings.pipeline.retries):
         return _again(state, call, outcome), None
-    alike = wish.node in ROSTER_NODES and _signature(outcome) != "" and _signature(outcome) == call.before
+    alike = wish.node in ROSTER_NODES and "" != call.before == failure_of(outcome)[2]
     if call.at + 1 < len(call.entries) and not alike:
         return _keep(state, call, failed=outcome), None
     return _exhausted(_owing(state, call), wish, call, outcome)
@@ -205,7 +206,7 @@ def _exhausted(state: RunState, wish: Wish, call: Call, outcome: Outcome) -> tup
     if outcome.kind is Class.Quota:
         loss = QuotaLoss(state.at, wish.node, seat, agent, outcome.reset_at)
         state = structs.replace(state, quota_losses=(*state.quota_losses, loss))
-    _, reason = failure_of(outcome)
+    _, reason, _ = failure_of(outcome)
     asked, mine = [a for a, _ in call.entries[: call.at + 1]], {a for a, _ in call.entries}.union(wish.before)
     # Whom this seat never asks is nobody to wait less for.
     asked += [a for a in state.started.roles.chain(wish.role) if a not in mine]
@@ -241,7 +242,7 @@ def handed_over(state: RunState, handover: Handover) -> RunState:
             return _keep(state, call, first=call.first + 1)
         if call.failed is not None:
             moved = Call(node=call.node, seat=call.seat, role=call.role, entries=call.entries)
-            return _keep(state, moved, at=call.at + 1, first=call.at + 1, before=_signature(call.failed))
+            return _keep(state, moved, at=call.at + 1, first=call.at + 1, before=failure_of(call.failed)[2])
     return state
 
 
@@ -256,16 +257,7 @@ def _handover(state: RunState, call: Call, index: int) -> Handover:
     until = state.cooling.get(from_agent, state.at)
     cooled = Outcome(kind=Class.Quota, reason=f"cools down until {until:.0f}", reset_at=until)
     outcome = call.failed if call.failed is not None and index == call.at else cooled
-    fail, reason = failure_of(outcome)
-    return Handover(
-        at=state.at, node=call.node, seat=seat, from_agent=from_agent, to_agent=to_agent, fail=fail, reason=reason,
-        signature=_signature(outcome),
-    )  # fmt: skip
-
-
-def _signature(outcome: Outcome) -> str:
-    fail, reason = failure_of(outcome)
-    return signature_of(reason) if fail is FailClass.Other else ""
+    return Handover(state.at, call.node, seat, from_agent, to_agent, *failure_of(outcome))
 
 
 def _call(state: RunState, wish: Wish) -> Call:

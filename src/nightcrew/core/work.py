@@ -6,21 +6,14 @@ from msgspec import Struct
 
 from nightcrew.core.ids import AgentId, Commit, Label, SeatKey, SlotId, Tree
 
-
-class PipelinePhase(StrEnum):
-    """Where a run stands."""
-
-    Planning = "Planning"
-    Development = "Development"
-    Judging = "Judging"
-    Review = "Review"
-    FinalValidation = "FinalValidation"
-    CommitMessage = "CommitMessage"
-    Landing = "Landing"
-    Finalizing = "Finalizing"
-    Complete = "Complete"
-    AwaitingDevFix = "AwaitingDevFix"
-    Interrupted = "Interrupted"
+PipelinePhase = StrEnum(
+    "PipelinePhase", {
+        "Planning": "Planning", "Development": "Development", "Judging": "Judging", "Review": "Review",
+        "FinalValidation": "FinalValidation", "CommitMessage": "CommitMessage", "Landing": "Landing", "Finalizing": "Finalizing",
+        "Complete": "Complete", "AwaitingDevFix": "AwaitingDevFix", "Interrupted": "Interrupted",
+    },
+)  # fmt: skip
+"""Where a run stands."""
 
 
 class Blob(Struct, frozen=True, omit_defaults=True):
@@ -53,26 +46,15 @@ class Brief(Struct, frozen=True):
     parts: tuple[Part, ...]
 
 
-class Class(StrEnum):
-    """How a turn ended, as classified from structured signals first (the names of the failure corpus)."""
-
-    Ok = "ok"
-    Quota = "quota"
-    RateLimit = "rate_limit"
-    Overloaded = "overloaded"
-    Auth = "auth"
-    Billing = "billing"
-    ContextTooLong = "context_too_long"
-    Network = "network"
-    ServerError = "server_error"
-    Timeout = "timeout"
-    SessionNotFound = "session_not_found"
-    SessionInUse = "session_in_use"
-    ModelUnavailable = "model_unavailable"
-    Refused = "refused"
-    InvalidOutput = "invalid_output"
-    Crashed = "crashed"
-    ConfigError = "config_error"
+Class = StrEnum(
+    "Class", {
+        "Ok": "ok", "Quota": "quota", "RateLimit": "rate_limit", "Overloaded": "overloaded", "Auth": "auth", "Billing": "billing",
+        "ContextTooLong": "context_too_long", "Network": "network", "ServerError": "server_error", "Timeout": "timeout",
+        "SessionNotFound": "session_not_found", "SessionInUse": "session_in_use", "ModelUnavailable": "model_unavailable",
+        "Refused": "refused", "InvalidOutput": "invalid_output", "Crashed": "crashed", "ConfigError": "config_error",
+    },
+)  # fmt: skip
+"""How a turn ended, as classified from structured signals first (the names of the failure corpus)."""
 
 
 UNAVAILABLE = frozenset({Class.Quota, Class.Billing, Class.RateLimit, Class.Overloaded, Class.Auth})
