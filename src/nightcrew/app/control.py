@@ -26,10 +26,7 @@ from nightcrew.engine import local, shelter, steps
 from nightcrew.engine.waits import MARKER, foreign
 from nightcrew.errors import UserError
 from nightcrew.git import landing, repo as here, slots, snapshot, workspace
-from nightcrew.git.repo import Repo, Target, Tip
 from nightcrew.git.sealed import Place, git
-from nightcrew.git.slots import WorkspaceLost
-from nightcrew.git.workspace import Pool
 from nightcrew.journal.blobs import Blobs
 from nightcrew.redact import Redactor
 
@@ -37,7 +34,7 @@ TITLE = 100
 
 
 class StartAsk(NamedTuple):
-    """What somebody typed after `run`."""
+    """What somebody typed after `run`; `verbs` are words of the command line, which an instruction of one word must not be."""
 
     cwd: Path
     text: str | None = None
@@ -47,16 +44,11 @@ class StartAsk(NamedTuple):
     allow_red_base: bool = False
     no_sandbox: bool = False
     verbs: frozenset[str] = frozenset()
-    """The words that are verbs of the command line, which an instruction of one word must not be."""
-
-
-# ── starting ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def start(ask: StartAsk, env: Mapping[str, str]) -> RunId:
     """Check everything that can be checked for nothing, and write the run's first fact. Raises UserError, one line each."""
-    text = _instruction(ask)
-    repo = here.open_repo(ask.cwd, env)
+    text, repo = _instruction(ask), here.open_repo(ask.cwd, env)
     said = {"sandbox.mode": "off"} if ask.no_sandbox else {}
     said |= {"verify.base": "any"} if ask.allow_red_base else {}
     config = ground.load_config(repo, env, {**ask.overrides, **said})
@@ -64,11 +56,9 @@ def start(ask: StartAsk, env: Mapping[str, str]) -> RunId:
         ground.trust_here(ask.cwd, env)
     ground.check_trust(config, repo, env)
     roster, notes = _roster(config, env)
-    mode = _check_rights(config, roster)
-    land = config.settings.land
+    mode, land = _check_rights(config, roster), config.settings.land
     where = here.target(repo, land.target, land.remote, land.mode)
-    at = _rehearsed(repo, where)
-    now = time.time()
+    at, now = _rehearsed(repo, where), time.time()
     first = ev.RunStarted(
         run=RunId(time.strftime("%Y%m%d-%H%M%S-", time.gmtime(now)) + secrets.token_hex(2)), repo=here.repo_id(repo),
         task=Task(text.strip().splitlines()[0].strip()[:TITLE], Blob("", 0)), target=where.branch, remote=where.remote or "",
@@ -79,12 +69,12 @@ def start(ask: StartAsk, env: Mapping[str, str]) -> RunId:
     return _write(repo, first, text, env, now)
 
 
-def _rehearsed(repo: Repo, where: Target) -> Tip:
+def _rehearsed(repo: here.Repo, where: here.Target) -> here.Tip:
     """The target's tip, after a try of what the end needs: an identity, a signature, the right to push to a remote that answers."""
     here.identity(repo)
     if git(repo, "rev-parse", "-q", "--verify", "refs/heads/nightcrew", ok=(0, 1)):
-        hint = "give it another name: git branch -m nightcrew …"
-        raise UserError("a branch `nightcrew` leaves no room for ours, nightcrew/<run>/…", hint)
+        told = "a branch `nightcrew` leaves no room for ours, nightcrew/<run>/…"
+        raise UserError(told, "give it another name: git branch -m nightcrew …")
     landing.try_signing(repo)
     at = here.tip(repo, where)
     if where.mode == "push" and where.remote and not at.note:
@@ -92,7 +82,7 @@ def _rehearsed(repo: Repo, where: Target) -> Tip:
     return at
 
 
-def _write(repo: Repo, first: ev.RunStarted, text: str, env: Mapping[str, str], now: float) -> RunId:
+def _write(repo: here.Repo, first: ev.RunStarted, text: str, env: Mapping[str, str], now: float) -> RunId:
     """The run on disk: its places known, an older run's marker gone, its first fact written. No ref is made before it."""
     journal, top = wiring.open_journal(env), repo.work_tree or repo.git_dir
     folder = journal.folder(first.run)
@@ -129,8 +119,7 @@ def _instruction(ask: StartAsk) -> str:
         raise UserError(f"{named} holds a NUL byte", "a task is plain text")
     verb, *more = text.split()
     if not more and verb in ask.verbs:
-        hint = f"for the verb: nightcrew {verb}; a task takes more words"
-        raise UserError(f"'{verb}' is a verb, not a task", hint)
+        raise UserError(f"'{verb}' is a verb, not a task", f"for the verb: nightcrew {verb}; a task takes more words")
     return text
 
 
@@ -157,14 +146,9 @@ def _check_rights(config: Config, roster: tuple[Agent, ...]) -> str:
     mode = shelter.mode_of(config.settings.shelter.mode)
     real = [agent.id for agent in roster if catalog.KINDS[agent.kind].runs == "program"]
     if real and mode != "bwrap" and not config.open_rights:
-        raise UserError(
-            f"{', '.join(real)} would run with full rights and no file-system sandbox here",
-            "install bubblewrap (or in the clone: pip install '.[sandbox]'), or say --no-sandbox",
-        )
+        hint = "install bubblewrap (or in the clone: pip install '.[sandbox]'), or say --no-sandbox"
+        raise UserError(f"{', '.join(real)} would run with full rights and no file-system sandbox here", hint)
     return mode
-
-
-# ── driving ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def drive(
@@ -187,10 +171,8 @@ def resume(run: RunId, env: Mapping[str, str], limits: Mapping[str, str], *, rec
     state = view(run, env)
     gone = [catalog.resolve(agent, env.get("PATH", "")).why_not for agent in state.started.roster]
     if all(gone) and not state.done and not reconfigure:
-        raise UserError(
-            f"no agent of run {run} is there any more: {'; '.join(gone)}",
-            f"put one back, or take the settings as they are now: nightcrew resume --reconfigure {run}",
-        )
+        hint = f"put one back, or take the settings as they are now: nightcrew resume --reconfigure {run}"
+        raise UserError(f"no agent of run {run} is there any more: {'; '.join(gone)}", hint)
     if reconfigure or limits:
         say(run, _changed(state.started, env, limits, reconfigure=reconfigure), env)
     if state.parked or any(isinstance(word.event, ev.ParkAsked) for word in wiring.open_journal(env).words(run)):
@@ -203,12 +185,8 @@ def _changed(told: ev.RunStarted, env: Mapping[str, str], limits: Mapping[str, s
     if not reconfigure:
         mine = {name: getattr(new.limits, name) for name in limits}
         return ev.ConfigChanged(limits=structs.replace(told.limits, **mine), why="limits")
-    roster, _ = _roster(new, env)
-    why = "reconfigured"
+    roster, why = _roster(new, env)[0], "reconfigured"
     return ev.ConfigChanged(limits=new.limits, roster=roster, roles=new.roles, settings=new.settings, why=why)
-
-
-# ── words ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def say(run: RunId, word: ev.Event, env: Mapping[str, str]) -> None:
@@ -259,9 +237,6 @@ def view(run: RunId, env: Mapping[str, str]) -> RunState:
     return local.folded(wiring.open_journal(env), run)
 
 
-# ── what is left ────────────────────────────────────────────────────────────────────────────────────────────────────
-
-
 def diff(run: RunId, env: Mapping[str, str]) -> str:
     """The work of a run as a patch: the commit that lands, else what stands in its workspaces, was rescued, or its candidate holds."""
     state = view(run, env)
@@ -273,14 +248,14 @@ def diff(run: RunId, env: Mapping[str, str]) -> str:
     raise UserError(f"run {run} has changed nothing so far", "nightcrew show tells where it stands")
 
 
-def _works(pool: Pool, state: RunState, env: Mapping[str, str]) -> Iterator[tuple[Place, str]]:
+def _works(pool: workspace.Pool, state: RunState, env: Mapping[str, str]) -> Iterator[tuple[Place, str]]:
     """Where work of a run is, newest first, and its commit or tree."""
     run, winner = state.started.run, state.winning or next(iter(state.candidates.values()), None)
     if state.commit:
         yield pool.repo, state.commit
     elif not driven(run, env):  # else somebody writes there
         for ws in sorted(workspace.leased(pool, run), key=lambda ws: winner is None or ws.slot != winner.slot):
-            with suppress(WorkspaceLost):
+            with suppress(slots.WorkspaceLost):
                 slots.verify(ws)
                 yield ws, snapshot.files_tree(ws, snapshot.survey(ws))[0]
     if state.done:
@@ -305,7 +280,7 @@ def clean(cwd: Path, env: Mapping[str, str], run: str | None = None) -> list[Cle
     return [_clean_one(pool, name, env) for name in ([journal.find(run)] if run is not None else mine)]
 
 
-def _clean_one(pool: Pool, run: RunId, env: Mapping[str, str]) -> Cleaned:
+def _clean_one(pool: workspace.Pool, run: RunId, env: Mapping[str, str]) -> Cleaned:
     state, repo = view(run, env), pool.repo
     if not state.done:
         return Cleaned(run, (), (f"the run is not over ({state.phase}): nightcrew resume, or cancel",))
@@ -319,7 +294,7 @@ def _clean_one(pool: Pool, run: RunId, env: Mapping[str, str]) -> Cleaned:
         elif git(repo, "rev-parse", "-q", "--verify", name, ok=(0, 1)) == state.commit:
             git(repo, "update-ref", "-d", name, state.commit)
             removed, journal = (*removed, f"branch {branch}"), wiring.open_journal(env)
+            told = ev.Noted(text=f"{GONE} {branch}: {state.started.target} has its commit")
             with (lease := journal.acquire(run)).lock:
-                told = ev.Noted(text=f"{GONE} {branch}: {state.started.target} has its commit")
                 journal.append(lease, state.seq, time.time(), told)
     return Cleaned(run, removed, kept)

@@ -32,15 +32,14 @@ def stage(env: Mapping[str, str]) -> Stage:
     root = Path(tempfile.mkdtemp(prefix="nightcrew-demo-"))
     told = tomllib.loads(SCRIPT.read_text())
     project, home = root / "stack", root / "home"
-    project.mkdir()
-    home.mkdir()
+    for folder in (project, home):
+        folder.mkdir()
     mine = {name: env[name] for name in ("PATH", "LANG", "LC_ALL", "TERM", "LD_LIBRARY_PATH") if name in env}
     mine |= {"HOME": str(home), "NIGHTCREW_HOME": str(root / "state"), "GIT_CONFIG_NOSYSTEM": "1"}
     (home / ".gitconfig").write_text("[user]\nname = Demo\nemail = demo@localhost\n")
     script = shutil.copy(SCRIPT, root / "script.toml")
     for name, text in told["files"].items():
-        filled = text.lstrip("\n").replace("{script}", str(script)).replace("{state}", str(root / "agents"))
-        (project / name).write_text(filled)
+        (project / name).write_text(text.lstrip("\n").replace("{script}", script).replace("{state}", f"{root}/agents"))
     where = Stage(root, project, mine, told)
     git(Checkout(project, mine), "init", "-q", "-b", "main")
     _commit(where, "A stack")

@@ -5,8 +5,8 @@ from pathlib import Path
 
 from nightcrew.errors import UserError
 
+# A variable of the person's environment whose name ends so holds a value to redact.
 SECRET_NAMES = ("KEY", "TOKEN", "SECRET", "PASSWORD", "PASSWD", "CREDENTIAL")
-"""A variable of the person's environment whose name ends so holds a value to redact."""
 
 
 def home_of(env: Mapping[str, str]) -> Path:

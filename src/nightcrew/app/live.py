@@ -18,12 +18,10 @@ from nightcrew.redact import Redactor
 
 __all__ = ["Entry", "RunState", "Step", "activity", "changes", "follow", "panel"]
 
+# What the events of agent programs, in JSON of whatever shape, hold for a person.
 _TELLING = re.compile(r'"(?:name|text|command|file_path|path|pattern|query)": ?("(?:[^"\\]|\\.)*+")')
-"""What the events of agent programs, in JSON of whatever shape, hold for a person."""
-TAIL = 16 * 1024
-"""Bytes of an agent's output in which its newest words are looked for."""
-LOOK_S = 0.1
-"""Seconds between two looks at a run that another process drives."""
+TAIL = 16 * 1024  # bytes of an agent's output in which its newest words are looked for
+LOOK_S = 0.1  # between two looks at a run that another process drives
 
 
 def changes(step: Step) -> list[str]:
@@ -39,10 +37,9 @@ def panel(state: RunState, now: float, env: Mapping[str, str]) -> list[str]:
     cost = f"{spent.usd:.2f} usd" + (f" + {spent.unpriced} unpriced" if spent.unpriced else "")
     stand = " · ".join(filter(None, (at, rounds_of(state), cost, count(spent.turns, "turn"))))
     lines = [f"── {stands.short} · {state.started.task.title}", stand, *_places(state, now, env)]
-    question, timer = next(iter(state.questions.values()), None), waits_for(state)
-    if question is not None:
+    if question := next(iter(state.questions.values()), None):
         lines.append(f"next: {line(question.text)} {answer_command(state, question)}")
-    elif timer is not None:
+    elif timer := waits_for(state):
         lines.append(f"next: {clock(timer.fire_at, state.at)}, {timer.why}")
     return lines
 
@@ -68,11 +65,9 @@ def activity(key: EffectId, env: Mapping[str, str]) -> str:
             text = Redactor(known_secrets(env)).text(file.read().decode(errors="replace"))
     except OSError:
         return ""
-    return next(filter(None, (line(_words(part), 70) for part in reversed(text.splitlines()))), "")
-
-
-def _words(said: str) -> str:
-    return " ".join(map(msgspec.json.decode, _TELLING.findall(said))) if said.startswith("{") else said
+    newest = reversed(text.splitlines())
+    words = (" ".join(map(msgspec.json.decode, _TELLING.findall(said))) if said.startswith("{") else said for said in newest)
+    return next(filter(None, (line(said, 70) for said in words)), "")
 
 
 def follow(seen: Seen, show: Callable[[RunState, Entry], None]) -> RunState:

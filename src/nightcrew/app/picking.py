@@ -12,8 +12,7 @@ from nightcrew.core.state import RunState, branch_of
 from nightcrew.core.work import Finding
 from nightcrew.engine.tools import Tools
 from nightcrew.errors import UserError
-from nightcrew.git import landing, snapshot
-from nightcrew.git.repo import pin
+from nightcrew.git import landing, repo, snapshot
 from nightcrew.git.sealed import git
 from nightcrew.journal.store import Lease
 
@@ -31,26 +30,25 @@ def ask(tools: Tools, run: RunId, lease: Lease, pick: Pick) -> None:
     if not pick.reason.strip():
         raise UserError("a fix needs a reason", '--reason "why you want it now"')
     told = tuple(steps(tools.journal.entries(run)))
-    state, raised = told[-1].after, _raised(told)
+    state, raised, ids = told[-1].after, _raised(told), tuple(dict.fromkeys(pick.findings))
     _check_now(state)
-    ids = tuple(dict.fromkeys(pick.findings))
-    unknown = [name for name in ids if name not in raised]
-    if unknown:
+    if unknown := [name for name in ids if name not in raised]:
         raise UserError(f"run {run} has no finding {', '.join(unknown)}", f"it has: {', '.join(raised) or 'none'}")
-    branch, head = branch_of(state, state.winner), _head(tools, state)
+    head = _head(tools, state, branch := branch_of(state, state.winner))
     tree = Tree(git(tools.repo, "rev-parse", f"{head}^{{tree}}"))
     moved = state.done and head != state.commit
     stale = [name for name in ids if moved or raised[name][1] != tree]
     if stale and not pick.allow_stale:
-        told_of = f"the work changed since {', '.join(stale)} was raised"
-        raise UserError(told_of, "look whether it still holds, then: --allow-stale")
+        raise UserError(
+            f"the work changed since {', '.join(stale)} was raised", "look whether it still holds, then: --allow-stale"
+        )
     if moved:  # the commits of whoever moved it are part of the work from now on, and one commit will stand for them
         snapshot.name_rescue(tools.repo, run, head)
     if state.done:
-        pin(tools.repo, run, f"branches/{branch}", head)
+        repo.pin(tools.repo, run, f"branches/{branch}", head)
     (tools.journal.folder(run) / "completion_marker").unlink(missing_ok=True)
-    findings = tuple(raised[name][0] for name in ids)
-    asked = FixAsked(findings=findings, reason=pick.reason.strip(), head=head, tree=tree, stale=bool(stale))
+    findings, reason = tuple(raised[name][0] for name in ids), pick.reason.strip()
+    asked = FixAsked(findings=findings, reason=reason, head=head, tree=tree, stale=bool(stale))
     tools.journal.append(lease, state.seq, tools.clock.now(), asked)
 
 
@@ -73,11 +71,10 @@ def _check_now(state: RunState) -> None:
         raise UserError(f"run {state.started.run} is {conclusion(state).word}", hint)
 
 
-def _head(tools: Tools, state: RunState) -> Commit:
+def _head(tools: Tools, state: RunState, branch: str) -> Commit:
     """Where the work stands: the finished branch as it is now, or what a blocked run holds."""
     if not state.done:
         return state.chosen.change.head
-    branch = branch_of(state, state.winner)
     head, checkout = landing.standing(tools.repo, branch)
     if not head:
         raise UserError(f"branch {branch} is gone", "hand the rest off as a new task")

@@ -10,10 +10,9 @@ from nightcrew.app.home import home_of
 from nightcrew.database import Database, held, statements
 
 ALL = -1
-DRIVEN = ("running", "recovering", "waiting")
-"""How a run stands that somebody should be driving."""
+DRIVEN = ("running", "recovering", "waiting")  # somebody should be driving it
+# How a run may stand; every line begins with one of them.
 WORDS = (*DRIVEN, "landed", "ready", "already landed", "already done", "parked", "blocked", "interrupted", "refused")
-"""How a run may stand; every line begins with one of them."""
 
 
 class Row(NamedTuple):
@@ -44,6 +43,6 @@ def rows(env: Mapping[str, str], limit: int) -> list[Row]:
         word, short, place = next(filter(line.startswith, WORDS), DRIVEN[0]), run.rsplit("-", 1)[-1], places[repo]
         driven = word in DRIVEN and held(home / "runs" / run / "lease")
         stopped = f" (stopped; nightcrew resume {short})" if word in DRIVEN and not driven else ""
-        where = place[0] if place else repo
-        made.append(Row(run, short, title, where, created_at, last_at, word, (line or word) + stopped, driven))
+        headline = (line or word) + stopped
+        made.append(Row(run, short, title, place[0] if place else repo, created_at, last_at, word, headline, driven))
     return made

@@ -21,9 +21,7 @@ from nightcrew.redact import Redactor
 
 __all__ = ["Replayed", "RunId", "Seen", "effect_folder", "everything", "outputs", "replayed", "seen", "shown", "told"]
 
-
-GONE = "clean removed branch"
-"""How the note begins that a finished branch was cleared away."""
+GONE = "clean removed branch"  # how the note begins that a finished branch was cleared away
 
 
 class Seen(NamedTuple):
@@ -40,8 +38,7 @@ class Seen(NamedTuple):
 def seen(env: Mapping[str, str], name: str | None = None) -> Seen:
     """The run meant by `name` (id, short name or beginning), or the newest when none is given. Raises UserError when there is none, or several."""
     journal = Journal(home_of(env)) if (home_of(env) / "journal.db").exists() else None
-    newest = journal.recent(1) if journal else ()
-    if not journal or not newest:
+    if not journal or not (newest := journal.recent(1)):
         raise UserError("there are no runs yet", 'start one: nightcrew run "…"')
     return Seen(journal, journal.find(name) if name is not None else newest[0])
 

@@ -41,11 +41,8 @@ def worth(runs: Iterable[Iterable[ev.Entry]]) -> list[Worth]:
         for step in steps(entries):
             _count(step, tally, usd)
             _findings(step, tally, authors)
-    plain = [name for name in Worth.__struct_fields__ if name not in {"agent", "quota_usd", "fixes"}]
-    return [
-        Worth(agent, quota_usd=usd[agent], fixes={n: t[n] for n in FIX_NODES if t[n]}, **{name: t[name] for name in plain})
-        for agent, t in sorted(tally.items())
-    ]
+    plain, parts = {*Worth.__struct_fields__} - {"agent", "quota_usd", "fixes"}, sorted(tally.items())
+    return [Worth(a, quota_usd=usd[a], fixes={n: t[n] for n in FIX_NODES if t[n]}, **{n: t[n] for n in plain}) for a, t in parts]
 
 
 def _count(step: Step, tally: defaultdict[str, Counter[str]], usd: defaultdict[str, float]) -> None:
@@ -82,13 +79,11 @@ def told(rows: Iterable[Worth]) -> list[str]:
     lines = []
     for row in rows:
         quota = f", {row.quota_turns} ended on quota ({row.quota_usd:.2f} usd)" if row.quota_turns else ""
-        lines.append(
-            f"{row.agent}: {count(row.turns, 'turn')}{quota}, handed over {row.handovers_from}, took over {row.handovers_to}"
-        )
+        handed = f"handed over {row.handovers_from}, took over {row.handovers_to}"
+        lines.append(f"{row.agent}: {count(row.turns, 'turn')}{quota}, {handed}")
         lines += [f"  fixes: {', '.join(f'{node} {n}' for node, n in row.fixes.items())}"] if row.fixes else []
         if row.reviews:
-            few = row.submitted < FEW
-            share = "too few to say" if few else f"{row.adopted / row.submitted:.0%}"
+            share = "too few to say" if row.submitted < FEW else f"{row.adopted / row.submitted:.0%}"
             found = f"{row.adopted} of {count(row.submitted, 'finding')} adopted ({share})"
             lines.append(f"  {count(row.reviews, 'review')}, {row.silent} silent, {found}")
     return lines or ["no agent took a turn yet"]

@@ -1,7 +1,4 @@
-"""What happened in a run, as data: what each fact means in a line, and the whole story of `show`. Pure; its words are in `text`.
-
-Where a fact's own struct says it (a handover, a candidate, an outcome), the story holds that struct.
-"""
+"""What happened in a run, as data: what each fact means in a line, and the whole story of `show`. Pure; its words are in `text`."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
@@ -16,12 +13,9 @@ from nightcrew.core.reducer import begin, reduce
 from nightcrew.core.settings import Spend
 from nightcrew.core.state import Reviewing, RunState
 
-_ALONE = frozenset({"plan", "implement", "review", "commit", "dev-fix"})
-"""Nodes whose seats say enough."""
-TAIL_LINES = 12
-"""Lines of a red command's output that a story shows."""
-Said = tuple[str, ...]
-"""A topic, a line, and further lines that belong to it."""
+_ALONE = frozenset({"plan", "implement", "review", "commit", "dev-fix"})  # nodes whose seats say enough
+TAIL_LINES = 12  # of a red command's output
+Said = tuple[str, ...]  # a topic, a line, and further lines that belong to it
 
 
 class Step(NamedTuple):
@@ -33,10 +27,7 @@ class Step(NamedTuple):
 
 
 class Line(Struct, frozen=True):
-    """What entry `seq` meant, in one line and what belongs to it (findings, output).
-
-    Topics: phase, turn, handover, commands, work, review, recovery, wait, question, word, note, rescued, kept.
-    """
+    """What entry `seq` meant, in one line and what belongs to it (findings, output); the topics are those of `said`."""
 
     seq: int
     at: float
@@ -101,9 +92,13 @@ def story(entries: Sequence[ev.Entry]) -> Story:
     told = tuple(steps(entries))
     state, lines = told[-1].after, tuple(line for step in told for line in said(step))
     turns, candidates = sorted(_turns(told), key=lambda turn: turn.began_at), tuple(state.candidates.values())
+    record, t = tuple(line for line in lines if line.topic == "recovery"), state.trouble
+    recovery = Recovery(None, 0, 0, None, record)
+    if t and not (t.over or state.done):
+        recovery = Recovery(t.failure, t.attempts, t.level, t.wait_until or None, record)
     return Story(
-        conclusion(state), state.started, state.base, entries[0].at, state.at, state.seq, tuple(turns), state.handovers,
-        candidates, state.winner, _recovery(state, lines), tuple(state.questions.values()), lines, state.spend, state.landing,
+        conclusion(state), state.started, state.base, entries[0].at, state.at, state.seq, tuple(turns), state.handovers, candidates,
+        state.winner, recovery, tuple(state.questions.values()), lines, state.spend, state.landing,
     )  # fmt: skip
 
 
@@ -119,13 +114,7 @@ def _turns(told: Sequence[Step]) -> Iterator[Turn]:
             yield Turn(turn.key, turn.node, turn.seat, turn.agent, opened.at, ended_at, kind, outcome)
 
 
-def _recovery(state: RunState, lines: Iterable[Line]) -> Recovery:
-    record, trouble = tuple(line for line in lines if line.topic == "recovery"), state.trouble
-    if trouble is None or trouble.over or state.done:
-        return Recovery(None, 0, 0, None, record)
-    return Recovery(trouble.failure, trouble.attempts, trouble.level, trouble.wait_until or None, record)
-
-
+# The facts that need no more than their own fields to be told.
 WORDS: dict[type[ev.Event], tuple[str, str]] = {
     ev.ResumeAsked: ("word", "going on"),
     ev.CancelAsked: ("word", "{reason}"),
@@ -145,7 +134,6 @@ WORDS: dict[type[ev.Event], tuple[str, str]] = {
     ev.RecoverySucceeded: ("recovery", "recovered at attempt {total_attempts}"),
     ev.CompletionMarkerWriteFailed: ("recovery", "the completion marker could not be written: {error}"),
 }
-"""The facts that need no more than their own fields to be told."""
 
 
 def said(step: Step) -> Iterator[Line]:

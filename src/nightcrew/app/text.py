@@ -37,9 +37,8 @@ def _told(story: Story, sections: dict[str, "Section"]) -> list[str]:
     lines += [f"  next: {stands.next_command}"] if stands.next_command else []
     # How long a run that goes on has been at it, its facts do not tell.
     lasted = f", {span(story.last_at - story.began_at)}" if stands.exit_code != EXITS["running"] else ""
-    began = f"began {clock(story.began_at, story.last_at)}{lasted}"
     where = f"target {started.target} · base {story.base[:10]} · sandbox {started.shelter}"
-    lines.append(f"  run {stands.run} · {began} · {where}")
+    lines.append(f"  run {stands.run} · began {clock(story.began_at, story.last_at)}{lasted} · {where}")
     for title, section in sections.items():
         found = [f"  {text}" for text in section(story)]
         lines += [title, *found] if found else []
@@ -78,9 +77,7 @@ def _gist(outcome: Outcome) -> str:
 
 
 def _chains(story: Story) -> Iterator[str]:
-    """Who may be asked for each role, in order; who sits is under Seats, who was skipped until when under Handovers."""
-    for role, agents in story.started.roles.chains.items():
-        yield f"{role:<12} {' → '.join(agents)}"
+    return (f"{role:<12} {' → '.join(agents)}" for role, agents in story.started.roles.chains.items())
 
 
 def _candidates(story: Story) -> Iterator[str]:
@@ -104,30 +101,20 @@ def _bound(name: str, limit: Limit) -> str:
 
 
 def _landing(story: Story) -> Iterator[str]:
-    landing = story.landing
-    if landing is not None:
+    if landing := story.landing:
         replaced = f", which replaced {landing.replaced[:10]}" if landing.replaced else ""
-        note = f" ({landing.note})" if landing.note else ""
-        yield f"{landing.mode}: {landing.commit[:10]} on {landing.branch}{replaced}{note}"
+        yield f"{landing.mode}: {landing.commit[:10]} on {landing.branch}{replaced}" + (
+            f" ({landing.note})" if landing.note else ""
+        )
         yield from (f"undo: {undo}" for undo in [story.stands.undo] if undo)
 
 
 Section = Callable[[Story], Iterator[str]]
+# Title and lines of each part of a story; a part without lines is left out.
 SECTIONS: dict[str, Section] = {
-    "Questions": partial(_timed, "question"),
-    "Notes": partial(_once, "note"),
-    "Phases": partial(_timed, "phase"),
-    "Seats": _seats,
-    "Chains": _chains,
-    "Handovers": partial(_timed, "handover"),
-    "Candidates": _candidates,
-    "Review": partial(_timed, "review"),
-    "Commands": partial(_timed, "commands"),
-    "Recovery": partial(_timed, "recovery"),
-    "Waits": partial(_timed, "wait"),
-    "Rescued work": partial(_once, "rescued"),
-    "Cost": _cost,
-    "Kept": partial(_once, "kept"),
+    "Questions": partial(_timed, "question"), "Notes": partial(_once, "note"), "Phases": partial(_timed, "phase"),
+    "Seats": _seats, "Chains": _chains, "Handovers": partial(_timed, "handover"), "Candidates": _candidates,
+    "Review": partial(_timed, "review"), "Commands": partial(_timed, "commands"), "Recovery": partial(_timed, "recovery"),
+    "Waits": partial(_timed, "wait"), "Rescued work": partial(_once, "rescued"), "Cost": _cost, "Kept": partial(_once, "kept"),
     "Landing": _landing,
-}
-"""Title and lines of each part of a story; a part without lines is left out."""
+}  # fmt: skip

@@ -12,10 +12,9 @@ from nightcrew.core.reducer import blocked, desired
 from nightcrew.core.state import RunState, Trouble, line
 from nightcrew.core.work import Landing, PipelinePhase, Question
 
+# What is exited with, by the word for how a run stands; a good end is 0.
 EXITS = {"blocked": 1, "interrupted": 1, "refused": 2, "running": 3, "recovering": 3, "waiting": 3, "parked": 3}
-"""What is exited with, by the word for how a run stands; a good end is 0."""
-SOON_S = 300
-"""A time to come that is nearer than this, in seconds, is told with its seconds."""
+SOON_S = 300  # a time to come that is nearer is told with its seconds
 
 
 class Conclusion(Struct, frozen=True):
@@ -46,8 +45,12 @@ def headline(state: RunState) -> str:
 
 def _stands(state: RunState) -> tuple[str, str, str]:
     marker, question, resume = state.marker, blocked(state), f"nightcrew resume {short(state.started.run)}"
+    if (landing := state.landing) and state.phase is PipelinePhase.Complete:
+        ready = "ready", landing.note, f"git merge --ff-only {landing.branch}"
+        return ready if landing.mode == "branch" else ("landed", landing.note, f"git show {landing.commit[:12]}")
     if state.phase is PipelinePhase.Complete:
-        return _completed(state)
+        done, there = "nothing was left to do, says every implementer", f"{state.started.target} has the change"
+        return state.already, there if state.already == "already landed" else done, ""
     if state.refused:
         return "refused", state.refused, ""
     if state.phase is PipelinePhase.Interrupted:
@@ -59,16 +62,6 @@ def _stands(state: RunState) -> tuple[str, str, str]:
     if question is not None:
         return "blocked", question.text, answer_command(state, question)
     return *_goes_on(state), resume
-
-
-def _completed(state: RunState) -> tuple[str, str, str]:
-    landing = state.landing
-    if landing is None:
-        done, there = "nothing was left to do, says every implementer", f"{state.started.target} has the change"
-        return state.already, there if state.already == "already landed" else done, ""
-    if landing.mode == "branch":
-        return "ready", landing.note, f"git merge --ff-only {landing.branch}"
-    return "landed", landing.note, f"git show {landing.commit[:12]}"
 
 
 def _goes_on(state: RunState) -> tuple[str, str]:
@@ -106,8 +99,7 @@ def waits_for(state: RunState) -> Timer | None:
     """The timer whose end is the next thing to happen, when nothing else is going on; None otherwise."""
     effects = [e for e in desired(state) if not isinstance(e, Ask)]
     # An open timer's own words count: those of `desired` are made anew with every look.
-    held = [state.open[e.key].effect if e.key in state.open else e for e in effects]
-    timers = [e for e in held if isinstance(e, Timer)]
+    timers = [t for e in effects if isinstance(t := state.open[e.key].effect if e.key in state.open else e, Timer)]
     return min(timers, key=lambda t: t.fire_at) if timers and len(timers) == len(effects) else None
 
 
@@ -124,11 +116,8 @@ def answer_command(state: RunState, question: Question) -> str:
 def undo(landing: Landing, remote: str) -> str:
     """The shell line that undoes a landing without rewriting anybody's history; for a branch, the one that removes it."""
     name, there, revert = shlex.quote(landing.branch), shlex.quote(remote), f"git revert --no-edit {landing.commit}"
-    if landing.mode == "branch":
-        return f"git branch -D {name}"
-    if landing.mode == "local":
-        return f"git switch {name} && {revert}"
-    return f"git fetch {there} && git switch {name} && git merge --ff-only {there}/{name} && {revert} && git push {there} {name}"
+    push = f"git fetch {there} && git switch {name} && git merge --ff-only {there}/{name} && {revert} && git push {there} {name}"
+    return {"branch": f"git branch -D {name}", "local": f"git switch {name} && {revert}"}.get(landing.mode, push)
 
 
 def doing_now(effect: Effect) -> str:
@@ -137,7 +126,7 @@ def doing_now(effect: Effect) -> str:
         return f"{effect.agent} in seat {effect.seat}"
     if isinstance(effect, RunCommands):
         return f"{effect.purpose} commands"
-    # Else its own name, which is a verb and what it is done to.
+    # else its own name, which is a verb and what it is done to.
     return "" if isinstance(effect, Timer | Ask) else re.sub(r"(?<!^)([A-Z])", r" \1", type(effect).__name__).lower()
 
 
@@ -151,9 +140,8 @@ def clock(at: float, now: float) -> str:
 def span(seconds: float) -> str:
     """A span for people: `42s`, `3m05s`, `2h10m`."""
     minutes, rest = divmod(max(0, int(seconds)), 60)
-    if minutes < 60:
-        return f"{minutes}m{rest:02}s" if minutes else f"{rest}s"
-    return f"{minutes // 60}h{minutes % 60:02}m"
+    short = f"{minutes}m{rest:02}s" if minutes else f"{rest}s"
+    return short if minutes < 60 else f"{minutes // 60}h{minutes % 60:02}m"
 
 
 def count(n: int, noun: str) -> str:

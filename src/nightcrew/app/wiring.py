@@ -54,7 +54,5 @@ def open_tools(run: RunId, env: Mapping[str, str], max_turns: int, clock: Clock 
 
 def _zone(env: Mapping[str, str]) -> str:
     """The host's zone by name, for clocks that a program prints without one."""
-    if env.get("TZ"):
-        return env["TZ"].lstrip(":")
-    real = os.path.realpath("/etc/localtime")
-    return real.split("zoneinfo/", 1)[1] if "zoneinfo/" in real else time.tzname[0]
+    _, known, name = os.path.realpath("/etc/localtime").partition("zoneinfo/")
+    return env.get("TZ", "").lstrip(":") or (name if known else time.tzname[0])
