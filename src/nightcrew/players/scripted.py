@@ -19,6 +19,7 @@ from fnmatch import fnmatchcase
 # Some modules take longer to load than a turn takes to play, `typing` and `tomllib` among them.
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import Any, NoReturn
 
     Step = dict[str, Any]
@@ -38,12 +39,9 @@ class Play:
 
     def __init__(self, state: str, told: dict[str, str]) -> None:
         """Count this turn, and note this process."""
-        self.state = state
-        self.told = told
-        self.prompt = b""
-        self.answer = "Done."
+        self.state, self.told = state, told
+        self.prompt, self.answer, self.finished = b"", "Done.", False
         self.usage: Step = {}
-        self.finished = False
         name = "~".join(told.get(key, "") for key in ("run", "agent", "seat")).replace(os.sep, "_")
         with open(made(f"{state}/turns/{name}"), "a+", encoding="ascii") as file:
             fcntl.flock(file, fcntl.LOCK_EX)
@@ -54,13 +52,12 @@ class Play:
         with open(f"{state}/starts.jsonl", "ab", buffering=0) as file:
             file.write(json.dumps({"pid": os.getpid(), "at": time.time(), "turn": self.turn, **told}).encode() + b"\n")
 
-    def filled(self, step: Step) -> Step:
+    def filled(self, step: Step) -> Any:
         """`step` with the placeholders in all its texts filled."""
         text, told = json.dumps(step), {**self.told, "turn": str(self.turn), "state": self.state}
         for name in (*PATTERNS, "run", "turn", "state"):
             text = text.replace(f"{{{name}}}", json.dumps(told.get(name, ""))[1:-1])
-        filled: Step = json.loads(text)
-        return filled
+        return json.loads(text)
 
     def emit(self, event: str, **fields: Any) -> None:
         """Write one event."""
@@ -86,9 +83,6 @@ def made(path: str) -> str:
     """`path`, the folder of which exists now."""
     os.makedirs(os.path.dirname(path) or ".", exist_ok=True)
     return path
-
-
-# ── the verbs: what a step can be. Its verb's value comes after the play, its further names after that ────────────
 
 
 def write(_: Play, path: str, *, text: str = "", mode: str = "") -> None:
@@ -118,10 +112,8 @@ def replace(_: Play, path: str, *, old: str, new: str) -> None:
 
 def run(_: Play, line: str) -> None:
     """Run a shell line in the workspace; what it prints goes to stderr (stdout is for events), its status does not matter."""
-    where = [(os.POSIX_SPAWN_DUP2, 2, 1)]
-    pid = os.posix_spawn("/bin/sh", ["sh", "-c", line], os.environ, file_actions=where)
-    status = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
-    if status:
+    pid = os.posix_spawn("/bin/sh", ["sh", "-c", line], os.environ, file_actions=[(os.POSIX_SPAWN_DUP2, 2, 1)])
+    if status := os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]):
         put(2, f"ended with {status}: {line}\n".encode())
 
 
@@ -141,11 +133,6 @@ def hang(_: Play, how: str) -> None:
         signal.pause()
 
 
-def sleep(_: Play, seconds: float) -> None:
-    """Go on later."""
-    time.sleep(seconds)
-
-
 def wait_for(_: Play, path: str) -> None:
     """Go on when a file exists."""
     while not os.path.exists(path):
@@ -159,20 +146,10 @@ def kill(_: Play, name: str) -> NoReturn:
     leave(128 + number)
 
 
-def exit_(_: Play, status: int) -> NoReturn:
-    """End at once, without a closing event."""
-    leave(status)
-
-
 def say(play: Play, words: Any) -> None:
     """Say something; the last word is the answer ("Done." without any). What is no text is said as JSON."""
     play.answer = words if isinstance(words, str) else json.dumps(words, indent=1)
     play.emit("text", text=play.answer)
-
-
-def usage(play: Play, told: Step) -> None:
-    """Tell {tokens, usd} in the closing event."""
-    play.usage = told
 
 
 def finish(play: Play, _true: object = None) -> None:
@@ -194,16 +171,6 @@ def notice(  # noqa: PLR0913  (a script's words)
     leave(exit)
 
 
-def stderr(_: Play, text: str) -> None:
-    """Write to stderr."""
-    put(2, text.encode())
-
-
-def raw(_: Play, text: str) -> None:
-    """Write bytes to stdout that need not be an event, a line or text: one for each character up to U+00FF."""
-    put(1, text.encode("latin-1"))
-
-
 def flood(_: Play, size: int, *, newline: bool = True) -> None:
     """Write so many bytes to stdout, in lines of 80 or in one."""
     chunk = (b"x" * 79 + (b"\n" if newline else b"x")) * 819
@@ -211,26 +178,18 @@ def flood(_: Play, size: int, *, newline: bool = True) -> None:
         put(1, chunk[: size - at])
 
 
-def must_read(play: Play, text: str) -> None:
-    """Hold the prompt to a text, else exit 3 with a line."""
-    if text.encode() not in play.prompt:
-        leave(3, f"the prompt does not hold {text!r}")
-
-
-def must_not_read(play: Play, text: str) -> None:
-    """Hold the prompt to the absence of a text, else exit 3 with a line."""
-    if text.encode() in play.prompt:
-        leave(3, f"the prompt holds {text!r}")
-
-
-VERBS = {
-    do.__name__.rstrip("_"): do
-    for do in (
-        *(write, append, replace, run, fork, hang, sleep, wait_for, kill, exit_, say, usage, finish),
-        *(notice, stderr, raw, flood, must_read, must_not_read),
-    )
+VERBS: dict[str, Callable[..., Any]] = {
+    **{do.__name__: do for do in (write, append, replace, run, fork, hang, wait_for, kill, say, finish, notice, flood)},
+    "sleep": lambda _, seconds: time.sleep(seconds),
+    "exit": lambda _, status: leave(status),  # at once, without a closing event
+    "usage": lambda play, told: play.usage.update(told),  # {tokens, usd} of the closing event
+    "stderr": lambda _, text: put(2, text.encode()),
+    "raw": lambda _, text: put(1, text.encode("latin-1")),  # bytes that need not be an event, a line or text
+    # Hold the prompt to a text, or to its absence, else exit 3 with a line.
+    "must_read": lambda play, text: text.encode() in play.prompt or leave(3, f"the prompt does not hold {text!r}"),
+    "must_not_read": lambda play, text: text.encode() not in play.prompt or leave(3, f"the prompt holds {text!r}"),
 }
-"""The functions above by what a script calls them: `{ write = "a.txt", text = "x" }`, `{ hang = "deaf" }`, `{ finish = true }`."""
+"""What a step can be: a verb with its value, and further names: `{ write = "a.txt", text = "x" }`, `{ finish = true }`."""
 
 
 def verb(step: Step) -> str:
@@ -240,9 +199,6 @@ def verb(step: Step) -> str:
         if name in step and set(step) <= {name, *further}:
             return name
     raise ValueError(f"not a step: {step}")
-
-
-# ── the script ────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def load(path: str) -> list[Step]:
@@ -295,12 +251,10 @@ def main(argv: list[str]) -> None:
     play.prompt = sys.stdin.buffer.read()
     turn = next((turn for turn in load(script) if fits(turn, play)), None)
     if turn is None:
-        told = play.told
-        leave(127, f"{script} has nothing for turn {play.turn} of {told.get('agent')} in seat {told.get('seat')}")
+        leave(127, f"{script} has nothing for turn {play.turn} of {play.told.get('agent')} in seat {play.told.get('seat')}")
     converse(play, turn)
     for step in turn.get("do", []):
-        name = verb(step)
-        words = play.filled(step)
+        name, words = verb(step), play.filled(step)
         VERBS[name](play, words.pop(name), **words)
     finish(play)
 
