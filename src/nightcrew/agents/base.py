@@ -9,23 +9,18 @@ from nightcrew.core.work import Class
 
 
 class Turn(Struct, frozen=True, kw_only=True):
-    """One question to one agent.
+    """One question to one agent; `command` and `env` are the roster's own argv and variables."""
 
-    `program` is what the catalog resolved; `command` and `env` are the roster's own argv and variables. `prompt_file`
-    holds the whole prompt, `cwd` is the workspace. `session` is a conversation id to open, `resume` one to continue
-    (at most one of the two is set). `prior_usd` is what the continued conversation had cost before, in US dollars.
-    """
-
-    program: str
-    prompt_file: Path
-    cwd: Path
+    program: str  # as the catalog resolved it
+    prompt_file: Path  # the whole prompt
+    cwd: Path  # the workspace
     command: tuple[str, ...] = ()
     env: dict[str, str] = {}
     model: str = ""
-    session: str = ""
-    resume: str = ""
+    session: str = ""  # a conversation to open …
+    resume: str = ""  # … or to continue; at most one of the two
     read_only: bool = False
-    prior_usd: float = 0.0
+    prior_usd: float = 0.0  # what the continued conversation had cost before
     run: str = ""
     agent: str = ""
     node: str = ""
@@ -34,16 +29,12 @@ class Turn(Struct, frozen=True, kw_only=True):
 
 
 class Launch(Struct, frozen=True):
-    """How the turn's process is started; the prompt comes on its standard input.
-
-    `env` is what the adapter adds to the environment. A path may begin with `~`, the HOME the turn runs with: `login_paths`
-    stay visible and writable in a sandbox, `session_paths` hold transcripts, which no other seat may read.
-    """
+    """How the turn's process is started, its prompt on standard input; a path may begin with `~`, the HOME the turn runs with."""
 
     argv: tuple[str, ...]
-    env: dict[str, str] = {}
-    login_paths: tuple[str, ...] = ()
-    session_paths: tuple[str, ...] = ()
+    env: dict[str, str] = {}  # added to the environment
+    login_paths: tuple[str, ...] = ()  # visible and writable in a sandbox
+    session_paths: tuple[str, ...] = ()  # transcripts, which no other seat may read
 
 
 class Judged(NamedTuple):
@@ -61,14 +52,11 @@ class Judged(NamedTuple):
 
 
 class Exit(NamedTuple):
-    """How the process ended: its status as a shell shows it (128+n for a death by signal n, which is then named too).
-
-    `stopped_by` is what of ours ended it: a limit (`total`, `idle`, `first_output`, `flood`) or a wish; "" when nothing did.
-    """
+    """How the process ended: its status as a shell shows it (128+n for a death by signal n, which is then named too)."""
 
     code: int = 0
     signal: int = 0
-    stopped_by: str = ""
+    stopped_by: str = ""  # what of ours ended it: a key of `classify.LIMITS`, or a wish
 
 
 @runtime_checkable

@@ -1,7 +1,4 @@
-"""The door of the room: which kinds of agent there are, and which program on this machine each is.
-
-To add an agent: one module beside this one, and one line in `KINDS`. No module is loaded and no program started to look.
-"""
+"""The door of the room: which kinds of agent there are, and which program each is here; to look loads and starts none of them."""
 
 import os
 import shutil
@@ -15,16 +12,12 @@ from nightcrew.core.roster import Agent, Answers
 
 
 class Kind(NamedTuple):
-    """One kind of agent: what it can answer (decision 0029), which program is started for it, and what that gets.
-
-    `runs` is `program` (one of that name on PATH), `argv` (the first word of the roster's command) or `player` (our own
-    interpreter, with a program of `nightcrew.players`; the roster's command holds its arguments). `passes` are the variables
-    of the person's environment that it needs, its login and its endpoint; nothing else is passed on.
-    """
+    """One kind of agent: what it can answer (decision 0029), which program is started for it, and what that gets."""
 
     answers: tuple[Answers, ...]
+    # One of the kind's name on PATH; the first word of the roster's command; our interpreter with a program of `players`.
     runs: Literal["program", "argv", "player"]
-    passes: tuple[str, ...] = ()
+    passes: tuple[str, ...] = ()  # the only variables of the person's environment it gets: its login, its endpoint
 
 
 class Resolved(NamedTuple):
@@ -35,15 +28,16 @@ class Resolved(NamedTuple):
 
 
 _CLAUDE = (
-    *("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "ANTHROPIC_BASE_URL", "ANTHROPIC_CUSTOM_HEADERS"),
-    *("CLAUDE_CODE_OAUTH_TOKEN", "CLAUDE_CONFIG_DIR"),
+    "CLAUDE_CODE_OAUTH_TOKEN",
+    "CLAUDE_CONFIG_DIR",
+    *(f"ANTHROPIC_{n}" for n in ("API_KEY", "AUTH_TOKEN", "BASE_URL", "CUSTOM_HEADERS")),
 )
 KINDS: dict[str, Kind] = {
     "claude": Kind(tuple(Answers), "program", _CLAUDE),
     "command": Kind((Answers.Edit,), "argv"),
     "scripted": Kind(tuple(Answers), "player"),
 }
-"""By name, which is also its module's and, for a `program`, what is looked for on PATH."""
+"""By name, which is also its module's and, for a `program`, what is looked for on PATH: one line more for an agent more."""
 
 
 def adapter(kind: str) -> Adapter:

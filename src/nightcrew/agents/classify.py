@@ -1,7 +1,4 @@
-"""From fields, status numbers and sentences of an error to a class of failure: tables, and the order of belief.
-
-Sentences are looked at only where the caller knows that an error speaks, never in an agent's answer.
-"""
+"""From fields, numbers and sentences of an error (never of an agent's answer) to a class of failure: tables, and the order of belief."""
 
 import re
 

@@ -17,9 +17,7 @@ QUIET = {
     "CLAUDE_CODE_MAX_RETRIES": "2",
 }
 
-SILENCE_S = 290.0
-"""It gives a silent stream up after 300 s, and then calls it a lost connection."""
-
+SILENCE_S = 290.0  # it gives a silent stream up after 300 s, and then calls it a lost connection
 Line = dict[str, Any]
 
 
@@ -45,25 +43,18 @@ def command(turn: Turn) -> Launch:
         argv += ["--session-id", turn.session]
     # Without it the program refuses full rights as root.
     env = {**QUIET, "IS_SANDBOX": "1"} if os.geteuid() == 0 else QUIET
-    own = turn.env.get("CLAUDE_CONFIG_DIR")
-    login = (own,) if own else ("~/.claude", "~/.claude.json")
+    login = (own,) if (own := turn.env.get("CLAUDE_CONFIG_DIR")) else ("~/.claude", "~/.claude.json")
     return Launch(tuple(argv), env, login_paths=login, session_paths=(f"{login[0]}/projects",))
 
 
 def judge(turn: Turn, end: Exit, out: bytes, err: bytes, now: float, zone: str) -> Judged:
-    """The closing event decides, also over our own deadline and the exit status; without one, how the process ended.
-
-    A good end is a `result` with `is_error` false, subtype `success` and words in it. Subtype `success` alone means
-    nothing: service errors carry it too.
-    """
+    """The closing event decides, also over our own deadline and the exit status; without one, how the process ended."""
     seen = _scan(out)
     judged, said = _unfinished(seen, end, err) if seen.result is None else _closed(seen, seen.result, turn)
-    judged = judged._replace(session=seen.session)
     if judged.kind is not Class.Quota:
-        return judged
-    at = resets.instant(seen.refused.get("resetsAt"), now)
-    at = resets.told(said, now, zone) if at is None else at
-    return judged._replace(reset_at=at, window=_text(seen.refused.get("rateLimitType")))
+        return judged._replace(session=seen.session)
+    at = resets.instant(seen.refused.get("resetsAt"), now) or resets.told(said, now, zone)
+    return judged._replace(session=seen.session, reset_at=at, window=_text(seen.refused.get("rateLimitType")))
 
 
 def _scan(out: bytes) -> Seen:
@@ -94,10 +85,15 @@ def _closed(seen: Seen, result: Line, turn: Turn) -> tuple[Judged, str]:
     free = not result.get("total_cost_usd") and result.get("num_turns") in {0, 1, None}
     notice = free and len(answer) < 200 and "\n" not in answer.strip() and classify.phrase(answer) is not None
     judged = classify.answered(answer)
+    # Subtype `success` alone means nothing: service errors carry it too.
     if notice or result.get("is_error") or result.get("subtype") != "success":
         kind = _kind(seen, result, said)
         judged = Judged(kind, classify.one_line(said) or kind.value)
-    return judged._replace(tokens=_tokens(result), usd=_usd(result, turn)), said
+    # The program adds up over a continued conversation: what was there before is taken off.
+    told = result.get("total_cost_usd")
+    total = _number(told)
+    usd = total - turn.prior_usd if turn.resume and total >= turn.prior_usd else total
+    return judged._replace(tokens=_tokens(result), usd=usd if isinstance(told, int | float) else None), said
 
 
 def _kind(seen: Seen, result: Line, said: str) -> Class:
@@ -105,8 +101,7 @@ def _kind(seen: Seen, result: Line, said: str) -> Class:
     number, ended = result.get("api_error_status"), result.get("terminal_reason")
     if seen.refused and number in {429, None}:
         return Class.Quota
-    # A "lost connection" may be a stream that stayed silent until the program itself gave it up. The only trace is the
-    # time: minutes on the first request that were not spent on waiting to try again.
+    # A "lost connection" may be a stream that stayed silent: minutes on the first request, not spent on waiting to try again.
     lost = result.get("api_error") == "connection_failed" and _number(result.get("num_turns")) <= 1
     if lost and _number(result.get("duration_ms")) / 1000 - seen.retried_s >= SILENCE_S:
         return Class.Timeout
@@ -127,8 +122,7 @@ def _unfinished(seen: Seen, end: Exit, err: bytes) -> tuple[Judged, str]:
     if judged.kind is Class.InvalidOutput and seen.session and not seen.last.startswith("{"):
         judged = Judged(Class.Crashed, "left in the middle, without a closing event")
     elif judged.kind is Class.Crashed and not end.signal and not end.stopped_by and (kind := classify.phrase(said)):
-        reason = judged.reason if classify.phrase(judged.reason) is kind else seen.last
-        judged = Judged(kind, reason)
+        judged = Judged(kind, judged.reason if classify.phrase(judged.reason) is kind else seen.last)
     return judged, said
 
 
@@ -137,14 +131,6 @@ def _tokens(result: Line) -> int | None:
     usage = result.get("usage")
     names = ("input_tokens", "output_tokens", "cache_creation_input_tokens", "cache_read_input_tokens")
     return int(sum(_number(usage.get(name)) for name in names)) if isinstance(usage, dict) else None
-
-
-def _usd(result: Line, turn: Turn) -> float | None:
-    """What this turn cost: the program adds up over a continued conversation, so what was there before is taken off."""
-    total = result.get("total_cost_usd")
-    if not isinstance(total, int | float):
-        return None
-    return float(total - turn.prior_usd if turn.resume and total >= turn.prior_usd else total)
 
 
 def _number(value: object) -> float:

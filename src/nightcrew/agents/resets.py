@@ -1,7 +1,4 @@
-"""When an allowance comes back: from the times that programs write to seconds since the epoch.
-
-A time that is not understood is None, never a guess; one that is past means now.
-"""
+"""When an allowance comes back, in seconds since the epoch: a time that is not understood is None, one that is past means now."""
 
 import re
 from contextlib import suppress
@@ -37,9 +34,8 @@ def told(text: str, now: float, zone: str) -> float | None:
 
 
 def _stamp(parts: tuple[str, str, str], now: float) -> float | None:
-    day, clock, offset = parts
     with suppress(ValueError):
-        return max(now, datetime.fromisoformat(f"{day}T{clock}{offset.upper().replace('UTC', 'Z')}").timestamp())
+        return max(now, datetime.fromisoformat("{}T{}{}".format(*parts).upper().replace("UTC", "Z")).timestamp())
     return None
 
 
@@ -47,11 +43,10 @@ def _moment(match: re.Match[str], now: float, host: str) -> float | None:
     """The next moment at which a calendar and a clock in that zone show what was written; a date up to half a year ago is past."""
     if not match["month"] and not match["hour"]:
         return None
-    clock = time()
+    clock, zone = time(), _zone("", host)  # a day without a clock is that day where the reader is
     if match["hour"]:
         clock = time(int(match["hour"]) % 12 + 12 * (match["half"].lower() == "pm"), int(match["minute"] or 0))
-    # A day without a clock is that day where the reader is.
-    zone = _zone(match["zone"] if match["hour"] else "", host)
+        zone = _zone(match["zone"], host)
     here = datetime.fromtimestamp(now, zone)
     for ahead in range(-180 if match["month"] else 0, 550):
         at = datetime.combine(here.date() + timedelta(days=ahead), clock, zone)

@@ -1,7 +1,4 @@
-"""Adapter for the scripted player: an agent that does what a script says, for tests and the demo.
-
-The roster's command is the script and, if it shall not lie beside it, the folder for what the player remembers.
-"""
+"""Adapter for the scripted player: an agent that does what a script says, for tests and the demo."""
 
 import io
 import sys
@@ -35,12 +32,9 @@ class Line(msgspec.Struct, rename={"kind": "class"}):
 
 def command(turn: Turn) -> Launch:
     """Our own interpreter, alone (no site packages, no environment: it starts at once), with the player, script and turn."""
-    script = turn.command[0]
-    state = turn.command[1] if len(turn.command) > 1 else f"{script}.state"
-    names = ("run", "agent", "node", "seat", "label", "session", "resume")
-    told = [f"{name}={getattr(turn, name)}" for name in names]
-    told += [f"read_only={turn.read_only:d}"]
-    argv = (turn.program or sys.executable, "-I", "-S", str(PLAYER), script, state, *told)
+    script, state = (*turn.command, f"{turn.command[0]}.state")[:2]  # the second: a folder for what the player remembers
+    told = [f"{name}={getattr(turn, name)}" for name in ("run", "agent", "node", "seat", "label", "session", "resume")]
+    argv = (turn.program or sys.executable, "-I", "-S", str(PLAYER), script, state, *told, f"read_only={turn.read_only:d}")
     return Launch(argv, login_paths=(script, state))
 
 
@@ -49,9 +43,8 @@ def judge(_turn: Turn, end: Exit, out: bytes, err: bytes, now: float, _zone: str
     last = {"started": Line("started")}
     for raw in io.BytesIO(out):
         with suppress(ValueError):
-            if raw.startswith(b'{"event":'):
-                line = msgspec.json.decode(raw, type=Line)
-                last[line.event] = line
+            line = msgspec.json.decode(raw, type=Line)
+            last[line.event] = line
     result, session = last.get("result"), last["started"].session
     if result is None:
         return classify.ended(end, err)._replace(session=session)
