@@ -116,24 +116,19 @@ def _turns(told: Sequence[Step]) -> Iterator[Turn]:
 
 # The facts that need no more than their own fields to be told.
 WORDS: dict[type[ev.Event], tuple[str, str]] = {
-    ev.ResumeAsked: ("word", "going on"),
-    ev.CancelAsked: ("word", "{reason}"),
-    ev.ConfigChanged: ("word", "settings changed: {why}"),
+    ev.ResumeAsked: ("word", "going on"), ev.CancelAsked: ("word", "{reason}"), ev.ConfigChanged: ("word", "settings changed: {why}"),
     ev.Answered: ("question", "answered {question}: {text}"),
-    ev.Noted: ("note", "{text}"),
-    ev.StepFailed: ("note", "a step failed: {reason}"),
-    ev.WorkspaceLost: ("note", "a workspace was lost: {reason}"),
-    ev.HandlerCrashed: ("note", "a fault of nightcrew itself: {reason}"),
+    ev.Noted: ("note", "{text}"), ev.StepFailed: ("note", "a step failed: {reason}"),
+    ev.WorkspaceLost: ("note", "a workspace was lost: {reason}"), ev.HandlerCrashed: ("note", "a fault of nightcrew itself: {reason}"),
     ev.CommitRefused: ("work", "the commit was refused, {hook} exit {code}"),
     ev.LandingRefused: ("work", "landing refused, {why}: {detail}"),
-    ev.DevFixSkipped: ("recovery", "no dev-fix: {reason}"),
-    ev.DevFixAgentUnavailable: ("recovery", "nobody can work now: {reason}"),
+    ev.DevFixSkipped: ("recovery", "no dev-fix: {reason}"), ev.DevFixAgentUnavailable: ("recovery", "nobody can work now: {reason}"),
     ev.ChainReset: ("recovery", "the {chain} chain starts at its front again"),
     ev.RecoveryEscalated: ("recovery", "level {from_level} becomes {to_level}"),
     ev.RecoveryAttempted: ("recovery", "back to {target_phase} at level {level}"),
     ev.RecoverySucceeded: ("recovery", "recovered at attempt {total_attempts}"),
     ev.CompletionMarkerWriteFailed: ("recovery", "the completion marker could not be written: {error}"),
-}
+}  # fmt: skip
 
 
 def said(step: Step) -> Iterator[Line]:

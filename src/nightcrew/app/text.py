@@ -71,9 +71,8 @@ def _seats(story: Story) -> Iterator[str]:
 
 def _gist(outcome: Outcome) -> str:
     """What a turn came to: the subject it wrote, nothing where other lines tell its answer, else its last words."""
-    if outcome.report is None:
-        return line(" ".join(outcome.answer.tail.split()), 80) if outcome.answer else ""
-    return getattr(outcome.report, "subject", "")
+    words = line(" ".join(outcome.answer.tail.split()), 80) if outcome.answer else ""
+    return words if outcome.report is None else getattr(outcome.report, "subject", "")
 
 
 def _chains(story: Story) -> Iterator[str]:

@@ -9,7 +9,7 @@ from msgspec import Struct
 from nightcrew.core.effects import Ask, Effect, RunCommands, StartTurn, Timer
 from nightcrew.core.ids import short
 from nightcrew.core.reducer import blocked, desired
-from nightcrew.core.state import RunState, Trouble, line
+from nightcrew.core.state import RunState, line
 from nightcrew.core.work import Landing, PipelinePhase, Question
 
 # What is exited with, by the word for how a run stands; a good end is 0.
@@ -67,22 +67,16 @@ def _stands(state: RunState) -> tuple[str, str, str]:
 def _goes_on(state: RunState) -> tuple[str, str]:
     timer, trouble = waits_for(state), state.trouble if state.trouble and not state.trouble.over else None
     if trouble and not trouble.unavailable:
-        return "recovering", _recovering(state, trouble)
+        back = "" if state.phase is PipelinePhase.AwaitingDevFix else f", back in {state.phase}"
+        then = f", next at {clock(trouble.wait_until, state.at)}" if trouble.wait_until else back
+        attempt = f"level {max(1, trouble.level)}, attempt {trouble.attempts + (not trouble.finished)}"
+        return "recovering", f"{attempt}{then}, because {trouble.failure.reason}"
     if timer:
         why = f": {trouble.failure.reason}" if trouble else ""
         return "waiting", f"until {clock(timer.fire_at, state.at)}, {timer.why}{why}"
     doing = [doing_now(o.effect) for o in state.open.values() if o.begun or not isinstance(o.effect, StartTurn)]
     seats = ", ".join(dict.fromkeys(filter(None, doing)))
     return "running", f"{state.phase}: {seats}" if seats else str(state.phase)
-
-
-def _recovering(state: RunState, trouble: Trouble) -> str:
-    parts = [f"level {max(1, trouble.level)}", f"attempt {trouble.attempts + (not trouble.finished)}"]
-    if trouble.wait_until:
-        parts.append(f"next at {clock(trouble.wait_until, state.at)}")
-    elif state.phase is not PipelinePhase.AwaitingDevFix:
-        parts.append(f"back in {state.phase}")
-    return f"{', '.join(parts)}, because {trouble.failure.reason}"
 
 
 def _line(state: RunState, word: str, why: str) -> str:
