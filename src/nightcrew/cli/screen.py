@@ -13,8 +13,7 @@ import click
 from nightcrew.app.live import Entry, RunState, Step, changes, panel
 from nightcrew.cli.output import aside, printable
 
-Show = Callable[[RunState, Entry], None]
-"""Told of every new fact with the state it made."""
+Show = Callable[[RunState, Entry], None]  # told of every new fact with the state it made
 
 
 @contextmanager
@@ -23,11 +22,22 @@ def screen(env: Mapping[str, str], *, silent: bool = False) -> Iterator[Show]:
     gc.enable()
     if silent:
         yield lambda _state, _entry: None
-    elif sys.stdout.isatty():
-        with _live(env) as show:
-            yield show
-    else:
+        return
+    if not sys.stdout.isatty():
         yield partial(_lines, [], set(), click.echo)
+        return
+    from rich.live import Live  # noqa: PLC0415 - heavy; only a terminal needs it
+    from rich.text import Text  # noqa: PLC0415 - as above
+
+    now: list[RunState] = []
+
+    def drawn() -> Text:
+        told = panel(now[0], time.time(), env) if now else ()
+        return Text(printable("\n".join(told)), no_wrap=True, overflow="ellipsis")
+
+    # Lines scroll by above a panel that is drawn anew every second, so that elapsed times move.
+    with Live(get_renderable=drawn, refresh_per_second=1, transient=True) as live:
+        yield partial(_lines, now, set(), lambda text: live.console.print(Text(text)))
 
 
 def _lines(before: list[RunState], kept: set[str], say: Callable[[str], Any], state: RunState, entry: Entry) -> None:
@@ -38,19 +48,3 @@ def _lines(before: list[RunState], kept: set[str], say: Callable[[str], Any], st
                 say(printable(f"{clock} {text}"))
             kept |= {text} if text.startswith("rescued: ") else set()  # a rescue that finds it safe already is no news
     before[:] = [state]
-
-
-@contextmanager
-def _live(env: Mapping[str, str]) -> Iterator[Show]:
-    """Lines scroll by above a panel that is drawn anew every second, so that elapsed times move."""
-    from rich.live import Live  # noqa: PLC0415 - heavy; only a terminal needs it
-    from rich.text import Text  # noqa: PLC0415 - as above
-
-    now: list[RunState] = []
-
-    def drawn() -> Text:
-        told = panel(now[0], time.time(), env) if now else ()
-        return Text(printable("\n".join(told)), no_wrap=True, overflow="ellipsis")
-
-    with Live(get_renderable=drawn, refresh_per_second=1, transient=True) as live:
-        yield partial(_lines, now, set(), lambda text: live.console.print(Text(text)))

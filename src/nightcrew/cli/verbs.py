@@ -14,11 +14,8 @@ from nightcrew import __version__
 from nightcrew.cli.output import printable, unheard
 from nightcrew.errors import UserError
 
-INTERRUPTED = 130
-MISTAKE = 2
-DEAF = (errno.EPIPE, errno.ENOSPC, errno.EIO)
-"""How writing fails when whoever read our output left, its disk is full, its terminal is gone."""
-
+MISTAKE, INTERRUPTED = 2, 130
+DEAF = (errno.EPIPE, errno.ENOSPC, errno.EIO)  # whoever read our output left, its disk is full, its terminal is gone
 TABLE = {  # verb: the module of this room where it lives, and its one line of help
     "run": ("driving", "hand off a task and see it through"),
     "resume": ("driving", "let a run go on, from wherever it was"),
@@ -46,9 +43,8 @@ TABLE = {  # verb: the module of this room where it lives, and its one line of h
 class Verbs(click.Group):
     """click's group, over the table."""
 
-    def list_commands(self, ctx: click.Context) -> list[str]:
+    def list_commands(self, _ctx: click.Context) -> list[str]:
         """The verbs in the order of the table."""
-        del ctx
         return list(TABLE)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
@@ -60,9 +56,8 @@ class Verbs(click.Group):
         loaded = vars(import_module(f"nightcrew.cli.{TABLE[cmd_name][0]}")).values()
         return next(found for found in loaded if isinstance(found, click.Command) and found.name == cmd_name)
 
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+    def format_commands(self, _ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """The table as help."""
-        del ctx
         with formatter.section("Verbs"):
             formatter.write_dl([(name, told) for name, (_, told) in TABLE.items()])
 
