@@ -73,8 +73,7 @@ def _rehearsed(repo: here.Repo, where: here.Target) -> here.Tip:
     """The target's tip, after a try of what the end needs: an identity, a signature, the right to push to a remote that answers."""
     here.identity(repo)
     if git(repo, "rev-parse", "-q", "--verify", "refs/heads/nightcrew", ok=(0, 1)):
-        told = "a branch `nightcrew` leaves no room for ours, nightcrew/<run>/…"
-        raise UserError(told, "give it another name: git branch -m nightcrew …")
+        raise UserError("a branch `nightcrew` leaves no room for nightcrew/<run>/…", "rename it: git branch -m nightcrew …")
     landing.try_signing(repo)
     at = here.tip(repo, where)
     if where.mode == "push" and where.remote and not at.note:
@@ -85,8 +84,7 @@ def _rehearsed(repo: here.Repo, where: here.Target) -> here.Tip:
 def _write(repo: here.Repo, first: ev.RunStarted, text: str, env: Mapping[str, str], now: float) -> RunId:
     """The run on disk: its places known, an older run's marker gone, its first fact written. No ref is made before it."""
     journal, top = wiring.open_journal(env), repo.work_tree or repo.git_dir
-    folder = journal.folder(first.run)
-    with unusable(folder):
+    with unusable(folder := journal.folder(first.run)):
         folder.mkdir(mode=0o700, parents=True)
     kept = Blobs(folder / "blobs", Redactor(known_secrets(env))).put(text.encode())
     journal.set_place(first.repo, top)
@@ -107,8 +105,7 @@ def _instruction(ask: StartAsk) -> str:
         raise UserError("the task is told twice, in words and in a file", "leave one of them out")
     try:
         # What was typed and is not UTF-8 comes as surrogates.
-        given = ask.file.read_bytes() if ask.file else (ask.text or "").encode(errors="surrogateescape")
-        text = given.decode()
+        text = (ask.file.read_bytes() if ask.file else (ask.text or "").encode(errors="surrogateescape")).decode()
     except UnicodeError:
         raise UserError(f"{named} is not UTF-8", "convert it") from None
     except OSError as error:

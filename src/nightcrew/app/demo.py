@@ -92,6 +92,5 @@ def history(where: Stage) -> Iterator[str]:
 
 
 def _commit(where: Stage, message: str) -> None:
-    place = Checkout(where.project, where.env)
-    git(place, "add", "-A")
+    git(place := Checkout(where.project, where.env), "add", "-A")
     git(place, "-c", "user.name=Demo", "-c", "user.email=demo@localhost", "commit", "-q", "-m", message)

@@ -18,8 +18,7 @@ def fault(error: Exception, env: Mapping[str, str]) -> tuple[str, int]:
         return f"{error}; this process leaves it alone", 1
     hide = Redactor(known_secrets(env)).text
     said = hide(f"{type(error).__name__}: {error}".splitlines()[0])
-    folder = home_of(env) / "faults"
-    path = folder / f"{time.strftime('%Y%m%d-%H%M%S', time.gmtime())}-{os.getpid()}.txt"
+    path = (folder := home_of(env) / "faults") / f"{time.strftime('%Y%m%d-%H%M%S', time.gmtime())}-{os.getpid()}.txt"
     kept = f"its traceback is in {path}"
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)

@@ -51,8 +51,7 @@ def everything(env: Mapping[str, str]) -> Iterator[tuple[Entry, ...]]:
 
 def shown(seen: Seen) -> Story:
     """Its story; the next thing to do with a run that a process drives is to watch it, with a branch that was cleared away nothing."""
-    told, name = story(seen.entries()), short(seen.run)
-    stands = told.stands
+    name, stands = short(seen.run), (told := story(seen.entries())).stands
     if any(line.topic == "note" and line.what.startswith(GONE) for line in told.lines):
         stands = structs.replace(stands, next_command="", undo="")
     elif stands.next_command == f"nightcrew resume {name}" and seen.journal.holder(seen.run):

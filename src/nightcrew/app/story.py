@@ -142,8 +142,7 @@ def said(step: Step) -> Iterator[Line]:
         if (before.reviewing.step, after.reviewing.step) == ("fix", "collect"):
             told += _of_fix(opened.effect.agent, after.reviewing)
     told += _of_work(step)
-    told += [("note", note) for note in getattr(event, "notes", ())]
-    told += [("kept", kept) for kept in getattr(event, "kept", ())]
+    told += [(name, text) for name, field in (("note", "notes"), ("kept", "kept")) for text in getattr(event, field, ())]
     if opened and (ref := getattr(event, "ref", "") or getattr(event, "rescued", "")):
         told.append(("rescued", f"{ref} (from {opened.effect.seat})" if opened.effect.seat else ref))
     told += _of_panel(before.reviewing, after.reviewing)
@@ -222,9 +221,8 @@ def _of_panel(was: Reviewing, now: Reviewing) -> Iterator[Said]:
     for seat, final in now.second.items():
         if was.second.get(seat) is not final:
             yield "review", f"{seat}: finally {final.vote.replace('_', ' ')}" + (f", {final.why}" if final.why else "")
-    for seat, failure in now.absent.items():
-        if seat not in was.absent:
-            yield "review", f"{seat}: no answer, so the review is incomplete: {failure.reason}"
+    missed = {seat: failure.reason for seat, failure in now.absent.items() if seat not in was.absent}
+    yield from (("review", f"{seat}: no answer, so the review is incomplete: {why}") for seat, why in missed.items())
 
 
 def _of_review(seat: str, review: work.Reviewed) -> Said:
@@ -246,8 +244,7 @@ def size(change: work.Change) -> str:
 
 
 def _reason(handover: work.Handover) -> str:
-    # A time in seconds since the epoch is told as a time of day.
-    words, _, number = handover.reason.rpartition(" ")
+    words, _, number = handover.reason.rpartition(" ")  # seconds since the epoch are told as a time of day
     is_time = words == "cools down until" and number.isdigit()
     return f"{words} {clock(float(number), handover.at)}" if is_time else handover.reason
 

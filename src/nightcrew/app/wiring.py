@@ -37,8 +37,7 @@ def open_tools(run: RunId, env: Mapping[str, str], max_turns: int, clock: Clock 
     home, told = home_of(env), folded(open_journal(env), run).started
     found = environments(told.roster, env, asker(env=env, cwd=Path(env.get("HOME", "/"))))
     hide = Redactor({*known_secrets(env), *secrets(told.roster, found)})
-    journal = Journal(home, hide)
-    checkout = journal.place(f"checkout/{run}")
+    checkout = (journal := Journal(home, hide)).place(f"checkout/{run}")
     pool = pool_of(checkout if checkout.is_dir() else journal.place(told.repo), env)
     if repo_id(pool.repo) != told.repo:
         raise UserError(f"the repository of run {run} is not at {checkout}", "put it back, then: nightcrew resume")
