@@ -67,8 +67,7 @@ def _started(ask: control.StartAsk) -> RunId:
 @json_option
 def resume(*, run: str | None, limit: tuple[str, ...], reconfigure: bool, take_over: bool, no_wait: bool, json_: bool) -> int:
     """Let RUN (the newest if none is named) go on where it was; nothing is paid twice."""
-    found = seen(environment(), run).run
-    control.resume(found, environment(), _limits(limit), reconfigure=reconfigure)
+    control.resume(found := seen(environment(), run).run, environment(), _limits(limit), reconfigure=reconfigure)
     return _drive(found, json_=json_, wait=not no_wait, take_over=take_over)
 
 
@@ -79,8 +78,7 @@ def resume(*, run: str | None, limit: tuple[str, ...], reconfigure: bool, take_o
 @json_option
 def answer(*, run: str, text: tuple[str, ...], question: str, json_: bool) -> int:
     """Answer RUN's question with TEXT; a run that nobody drives goes on here."""
-    found = seen(environment(), run).run
-    which = control.answer(found, environment(), " ".join(text), question)
+    which = control.answer(found := seen(environment(), run).run, environment(), " ".join(text), question)
     if not control.driven(found, environment()):
         return _drive(found, json_=json_, wait=True)
     click.echo(f"{found}: answered {which}")
@@ -96,8 +94,7 @@ def answer(*, run: str, text: tuple[str, ...], question: str, json_: bool) -> in
 @json_option
 def fix(*, run: str, findings: tuple[str, ...], reason: str, allow_stale: bool, no_wait: bool, json_: bool) -> int:
     """Have FINDINGS (R1-1-1 …) of a ready or blocked RUN fixed; then it is reviewed, tested and gated again."""
-    pick = Pick(findings, reason, allow_stale)
-    return _drive(seen(environment(), run).run, json_=json_, wait=not no_wait, fix=pick)
+    return _drive(seen(environment(), run).run, json_=json_, wait=not no_wait, fix=Pick(findings, reason, allow_stale))
 
 
 @click.command
@@ -105,8 +102,7 @@ def fix(*, run: str, findings: tuple[str, ...], reason: str, allow_stale: bool, 
 @click.option("--now", is_flag=True, help="Stop the turns in flight too; their work is rescued.")
 def park(*, run: str | None, now: bool) -> None:
     """Let what runs in RUN (the newest if none is named) come to its end, and begin nothing new."""
-    found = seen(environment(), run).run
-    control.park(found, environment(), now=now)
+    control.park(found := seen(environment(), run).run, environment(), now=now)
     click.echo(f"{found}: parking; go on with: nightcrew resume {found.rsplit('-', 1)[-1]}")
 
 
@@ -114,8 +110,7 @@ def park(*, run: str | None, now: bool) -> None:
 @click.argument("run")
 def cancel(run: str) -> int:
     """End RUN: its work is rescued, a failure marker is written. One that nobody drives comes to its end here."""
-    found = seen(environment(), run).run
-    control.cancel(found, environment())
+    control.cancel(found := seen(environment(), run).run, environment())
     if not control.driven(found, environment()):
         code = _drive(found, json_=False, wait=True)
         return 0 if control.view(found, environment()).done else code
