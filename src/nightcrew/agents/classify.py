@@ -22,8 +22,7 @@ WORDS: dict[Class, str] = {
 """What programs and services write into a field made for machines: words and HTTP statuses."""
 _KNOWN = {word: kind for kind, words in WORDS.items() for word in words.split()}
 
-VAGUE = frozenset({400, 402, 403, 404, 429})
-"""Statuses that stand for several classes: the sentence beside them decides."""
+VAGUE = frozenset({400, 402, 403, 404, 429})  # these stand for several classes: the sentence beside them decides
 
 PHRASES: tuple[tuple[Class, str], ...] = (
     # A denial in the sentence wins over the word it denies.
@@ -51,13 +50,12 @@ PHRASES: tuple[tuple[Class, str], ...] = (
 )
 """What errors say in words, the more telling first. Matched loosely: lower case, blanks folded, quotes straight."""
 
-LIMITS: dict[str, str] = {
+LIMITS = {  # our own bounds, by the supervisor's word for them
     "total": "ran into the time limit of a turn",
     "idle": "printed nothing for too long",
     "first_output": "printed nothing at all for too long",
     "flood": "printed more than a turn may",
 }
-"""Our own bounds, by the supervisor's word for them."""
 
 
 def word(*fields: object) -> Class | None:
