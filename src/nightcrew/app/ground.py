@@ -10,10 +10,8 @@ from typing import NamedTuple
 from nightcrew.agents import catalog
 from nightcrew.app.home import home_of
 from nightcrew.config import Config, KindInfo, config_home, load
-from nightcrew.config.build import REPOSITORY_FILE
-from nightcrew.config.first import init_text
-from nightcrew.config.guess import guess
-from nightcrew.config.report import Row, resolved
+from nightcrew.config.build import REPOSITORY_FILE, Row, resolved
+from nightcrew.config.first import guess, init_text
 from nightcrew.config.trust import trust, trusted
 from nightcrew.core.roster import AgentRole
 from nightcrew.errors import UserError

@@ -1,19 +1,21 @@
-"""The layers put together: defaults under the machine's file under the repository's under the command line; and what only the whole can tell."""
+"""The layers put together: defaults, then the machine's file, the repository's, the command line; what only the whole can tell, and what it came to."""
 
+import json
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from msgspec import Struct, structs
 
 from nightcrew.config.layers import ConfigError, Kinds, Layer, Mistake, Origin, Typed, read_file, read_overrides
-from nightcrew.config.table import near
+from nightcrew.config.table import TABLES, near
 from nightcrew.config.trust import executed
 from nightcrew.core.ids import AgentId
 from nightcrew.core.roster import Agent, AgentRole, Answers, Roles
-from nightcrew.core.settings import Limits, Settings
+from nightcrew.core.settings import Limit, Limits, Settings
 
 REPOSITORY_FILE = "nightcrew.toml"
+SPANS = {"d": 86400, "h": 3600, "m": 60, "s": 1}
 MAX_TURNS = 4  # at once, over all runs of a machine (rulings 36)
 _WITHOUT_FILES = ("off", "unshare")  # sandbox modes that shelter no file system
 
@@ -21,7 +23,7 @@ Roster = tuple[Agent, ...]
 Named = Mapping[AgentRole, tuple[str, ...]]  # the chains that `[roles]` names
 Where = Callable[..., Origin]  # the place of a dotted key, and of an item in it: `where("roles.fixer", 1)`
 
-TABLES = {"ladder": "recovery", "shelter": "sandbox"}  # settings whose table has another name
+NAMED = {"ladder": "recovery", "shelter": "sandbox"}  # settings whose table has another name
 
 NEEDS = dict.fromkeys(AgentRole, Answers.Text)  # what a role asks of an agent
 NEEDS |= dict.fromkeys((AgentRole.Developer, AgentRole.Fixer), Answers.Edit)
@@ -116,7 +118,7 @@ def _filled(kind: Any, table: str, values: Mapping[str, Any]) -> Any:
 
 def _settings(values: Mapping[str, Any]) -> Settings:
     parts = {one.name: one.type for one in structs.fields(Settings) if one.name != "notify"}
-    told = {name: _filled(kind, TABLES.get(name, name), values) for name, kind in parts.items()}
+    told = {name: _filled(kind, NAMED.get(name, name), values) for name, kind in parts.items()}
     return Settings(**told, notify=values.get("notify.command", ()))
 
 
@@ -178,3 +180,39 @@ def _named_wrongly(named: Named, roster: Roster, where: Where) -> tuple[list[Mis
             elif name in ids[:n]:
                 warnings.append(Mistake(*place, f'{key}: "{name}" is named twice', "its first place counts"))
     return mistakes, warnings
+
+
+class Row(NamedTuple):
+    """A dotted key, its value as TOML (empty: nothing is set), and `file:line`, `command line` or `default`."""
+
+    key: str
+    value: str
+    origin: str
+
+
+def resolved(config: Config) -> tuple[Row, ...]:
+    """Every setting, the agents, and the chain of every role (empty: nobody)."""
+    return tuple(Row(key, value, str(config.origins.get(key, "default"))) for key, value in _pairs(config))
+
+
+def _pairs(config: Config) -> Iterator[tuple[str, str]]:
+    told = config.settings
+    homes = {"limits": config.limits, "recovery": told.ladder, "sandbox": told.shelter, "machine": config}
+    for table, keys in TABLES.items():
+        home = homes.get(table) or getattr(told, table)
+        fields = {field: key for key in keys for field in (key, f"{key}_s") if hasattr(home, field)}
+        yield from ((f"{table}.{key}", _toml(getattr(home, field), field)) for field, key in fields.items())
+    yield "notify.command", _toml(told.notify)
+    for agent in config.roster:
+        yield f"agents.{agent.id}", " · ".join(filter(None, (agent.id, agent.kind, agent.model, f"account {agent.account}")))
+    yield from ((f"roles.{role}", _toml(config.roles.chain(role))) for role in AgentRole)
+
+
+def _toml(value: Any, field: str = "") -> str:
+    """A value as one would write it in a file; what is empty is not written."""
+    told = value.value if isinstance(value, Limit) else value
+    if told is not None and (field == "wall" or field.endswith("_s")):
+        return next((f'"{told / size:g}{unit}"' for unit, size in SPANS.items() if told % size == 0), f"{told:.15g}")
+    if isinstance(told, float):
+        return f"{told:.15g}"
+    return "" if told in ("", ()) else json.dumps("none" if told is None else told, ensure_ascii=False)

@@ -10,14 +10,11 @@ from nightcrew.core.roster import AgentRole, Answers, SecretRef
 from nightcrew.core.settings import Limit
 from nightcrew.errors import UserError
 
-Reader = Callable[[Any], Any]
-"""From a TOML value to the core's, never None; raises UserError."""
+Reader = Callable[[Any], Any]  # from a TOML value to the core's, never None; raises UserError
 Spot = tuple[str | int, ...]  # the way to a key or an item of a list: `("agents", 0, "env")`
 Said = list[tuple[Spot, UserError]]
-
-
+# Keys, words and kinds of agent that the project plans and this version refuses (rulings 42).
 LATER = ("judges", "advise", "max_parallel", "approve", "pr", "codex", "opencode", "gemini", "qwen", "acp")
-"""Keys, words and kinds of agent that the project plans and this version refuses (rulings 42)."""
 
 
 class Many(NamedTuple):
@@ -27,8 +24,7 @@ class Many(NamedTuple):
     wanted: str = ""
 
 
-Shape = Mapping[str, Any] | Many | Reader
-"""A table by key, a list, or a reader."""
+Shape = Mapping[str, Any] | Many | Reader  # a table by key, a list, or a reader
 
 
 def read(shape: Shape, value: Any, spot: Spot, said: Said) -> Any:

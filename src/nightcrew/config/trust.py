@@ -11,8 +11,8 @@ from msgspec import json
 from nightcrew.core.roster import SecretRef
 
 _VERIFY = ("setup", "check", "e2e", "pre_gate", "gate", "env", "writable")
+# What runs, what it is handed from the environment, and what it may write outside the repository.
 EXECUTABLE = ("agents", *(f"verify.{key}" for key in _VERIFY), "notify.command")
-"""What runs, what it is handed from the environment, and what it may write outside the repository."""
 
 
 def executed(values: Mapping[str, Any]) -> tuple[str, tuple[str, ...]]:

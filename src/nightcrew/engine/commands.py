@@ -13,13 +13,13 @@ from nightcrew.core.work import Blob, CommandResult, Purpose
 from nightcrew.engine import jobs, shelter
 from nightcrew.engine.tools import Ctx, off
 from nightcrew.git import slots, snapshot, workspace
+from nightcrew.git.collect import head_of
 from nightcrew.git.sealed import GitError
 from nightcrew.git.slots import Workspace, WorkspaceLost
-from nightcrew.git.sync import head_of
 from nightcrew.proc.job import Exit, Job
 
+# What these leave in the workspace is wanted; what others leave is rescued and taken away, so that it never becomes work.
 KEEPS = frozenset({Purpose.Setup, Purpose.PreGate})
-"""What these leave in the workspace is wanted; what others leave is rescued and taken away, so that it never becomes work."""
 
 
 async def run(effect: RunCommands, ctx: Ctx) -> EffectAnswer:
@@ -28,7 +28,8 @@ async def run(effect: RunCommands, ctx: Ctx) -> EffectAnswer:
     if not ctx.folder.exists():  # an adopted command works in it: it is not to be tidied
         await off(slots.verify, ws)
     stamp = await off(_stamp, effect, ctx) if effect.tree else ""
-    if stamp and stamp in await off(_greens, ctx):
+    greens = ctx.tools.journal.folder(ctx.run) / "greens"
+    if stamp and stamp in await off(_names, greens):
         known = tuple(CommandResult(line, 0, Blob("", 0, "")) for line in effect.commands)
         return CommandsEnded(key=effect.key, results=known, tree=effect.tree, cached=True)
     if not ctx.begun:
@@ -46,7 +47,7 @@ async def run(effect: RunCommands, ctx: Ctx) -> EffectAnswer:
     rescued = await off(_made if effect.purpose in KEEPS else _tidied, effect, ctx, ws)
     ended = CommandsEnded(key=effect.key, results=tuple(results), tree=effect.tree, rescued=rescued)
     if stamp and ended.green:
-        await off(_remember, ctx, stamp)
+        await off(_note, greens, {stamp})  # a torn one is nobody's stamp
     return ended
 
 
@@ -59,9 +60,8 @@ def job(  # noqa: PLR0913 — one command, each of its sides by its name
     lane = int(hashlib.sha256(ws.slot.encode()).hexdigest()[:4], 16) % 500
     added = {"NIGHTCREW_LANE": str(lane), "NIGHTCREW_PORT_BASE": str(20_000 + 20 * lane), "GIT_EDITOR": ":"}
     env = shelter.environment(ctx.tools, folder, added, settings.verify.env)
-    home = ctx.tools.operator_env.get("HOME", "/")
+    home, network = ctx.tools.operator_env.get("HOME", "/"), settings.shelter.network
     writable = [shelter.expand(path, home) for path in settings.verify.writable]
-    network = settings.shelter.network
     box = shelter.sandbox(ctx.tools, ws, folder, read_only=False, network=network, writable=writable, seen=seen)
     mark = f"{effect.key}/{name}"
     return Job(argv=argv, cwd=ws.path, env=env, mark=mark, stdin=stdin, sandbox=box, total_s=total_s)
@@ -141,13 +141,3 @@ def _stamp(effect: RunCommands, ctx: Ctx) -> str:
     passed = {name: env.get(name) for name in (*shelter.PASSED, *ctx.state().settings.verify.env)}
     told = [effect.tree, effect.commands, effect.timeout_s, sorted(passed.items()), programs]
     return hashlib.sha256(json.dumps(told, default=list).encode()).hexdigest()
-
-
-def _greens(ctx: Ctx) -> list[str]:
-    path = ctx.tools.journal.folder(ctx.run) / "green"
-    return path.read_text().splitlines() if path.exists() else []
-
-
-def _remember(ctx: Ctx, stamp: str) -> None:
-    with (ctx.tools.journal.folder(ctx.run) / "green").open("a") as file:  # a torn line is nobody's stamp
-        file.write(f"{stamp}\n")

@@ -11,9 +11,9 @@ from nightcrew.core.work import Landing
 from nightcrew.engine import commands, jobs, steps
 from nightcrew.engine.tools import Ctx, off
 from nightcrew.errors import UserError
-from nightcrew.git import hooks, landing
+from nightcrew.git import landing
 from nightcrew.git.collect import put_branch
-from nightcrew.git.hooks import Hook
+from nightcrew.git.landing import Hook
 from nightcrew.git.sealed import GitError, git
 from nightcrew.git.slots import Workspace, verify
 from nightcrew.proc.job import Exit
@@ -33,15 +33,14 @@ async def run(effect: MakeCommit, ctx: Ctx) -> ev.EffectAnswer:
 
 
 async def _commit(effect: MakeCommit, ctx: Ctx) -> ev.CommitMade:
-    ws, active = await off(ctx.verified, effect.slot), await off(_active, ctx)
-    repo = ctx.tools.repo
+    ws, active, repo = await off(ctx.verified, effect.slot), await off(_active, ctx), ctx.tools.repo
     message, tree = f"{effect.text.subject}\n\n{effect.text.body}".strip() + "\n", str(effect.tree)
     if "pre-commit" in active:
-        await off(hooks.stage_for_hooks, repo, ws, effect.tip, tree)
+        await off(landing.stage_for_hooks, repo, ws, effect.tip, tree)
         try:
             await _hook(effect, ctx, ws, active["pre-commit"])
         finally:
-            tree = await off(hooks.after_hooks, ws)
+            tree = await off(landing.after_hooks, ws)
     for name in ("prepare-commit-msg", "commit-msg"):
         if name in active:
             message = await _message(effect, ctx, ws, active[name], message)
@@ -64,11 +63,10 @@ def _squashed(effect: MakeCommit, ctx: Ctx, ws: Workspace, tree: str, message: s
 
 
 def _active(ctx: Ctx) -> dict[str, Hook]:
-    return {hook.name: hook for hook in hooks.hooks(ctx.tools.repo, ctx.state().started.base)}
+    return {hook.name: hook for hook in landing.hooks(ctx.tools.repo, ctx.state().started.base)}
 
 
 async def _message(effect: MakeCommit, ctx: Ctx, ws: Workspace, hook: Hook, message: str) -> str:
-    """The message after a hook looked at it, or wrote it anew."""
     path = ctx.folder / hook.name / "tmp" / "COMMIT_EDITMSG"
     if not path.exists():
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -96,8 +94,7 @@ def _program(ctx: Ctx, hook: Hook, folder: Path) -> Path:
     """The hook's file; one that lies in the tree is taken from the base commit, never from what an agent wrote."""
     if not hook.in_tree:
         return Path(hook.path)
-    path = folder / "program"
-    text = git(ctx.tools.repo, "show", f"{ctx.state().started.base}:{hook.path}")
+    path, text = folder / "program", git(ctx.tools.repo, "show", f"{ctx.state().started.base}:{hook.path}")
     path.write_bytes(os.fsencode(text) + b"\n")
     path.chmod(0o700)
     return path
@@ -127,11 +124,9 @@ def _land(effect: Land, ctx: Ctx) -> ev.EffectAnswer:
         where, replaced = effect.branch, Commit("")
         done = landing.land_branch(repo, ctx.run, effect.branch, effect.commit)
     else:
+        move = landing.push if effect.mode == "push" else landing.land_local
         with landing.target_lock(ctx.tools.home, repo, target.branch):
-            if effect.mode == "push":
-                done = landing.push(repo, target, effect.tip, effect.commit)
-            else:
-                done = landing.land_local(repo, target, effect.tip, effect.commit)
+            done = move(repo, target, effect.tip, effect.commit)
     if done.state == "landed":
         return ev.Landed(key=effect.key, landing=Landing(effect.mode, where, effect.commit, replaced))
     return ev.LandingRefused(key=effect.key, why=done.state, detail=line(done.why))

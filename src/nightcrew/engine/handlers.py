@@ -23,8 +23,7 @@ STEPS: dict[type[fx.Request], Callable[[Any, Ctx], ev.EffectAnswer]] = {
     fx.ResetWorkspace: steps.reset,
     fx.RescueWork: steps.rescue,
     fx.DropWorkspaces: steps.drop,
-}
-"""Git alone: short, in a thread, not interrupted."""
+}  # git alone: short, in a thread, not interrupted
 
 WORK: dict[type[fx.Request], Callable[[Any, Ctx], Awaitable[ev.Event]]] = {
     fx.StartTurn: turns.run,

@@ -1,8 +1,4 @@
-"""The loop: fold, reconcile with `wanted`, wait for the next fact. Start and resume are one path (law 5).
-
-One process drives one run at a time (the journal's lease). Every effect's start is on disk before it runs; a handler first
-looks whether its key already happened. Leaving without a word (SIGTERM, kill -9) leaves agents running, to be adopted.
-"""
+"""The loop: fold, reconcile with `wanted`, wait for the next fact. Start and resume are one path (law 5); one process drives one run."""
 
 import asyncio
 import errno
@@ -26,20 +22,11 @@ from nightcrew.errors import UserError
 from nightcrew.journal.store import Journal, Lease
 from nightcrew.proc.call import end_all
 
-SNAPSHOT_EVERY = 200
-"""Entries between two snapshots, which are a cache only."""
-
-UNWRITABLE = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EROFS})
-"""What a disk says that takes nothing more."""
-
-PATIENCE_S = 1.0
-"""How long a program of ours (git, what it calls) that still runs when we leave may take to end by itself, and once it is told to."""
+SNAPSHOT_EVERY = 200  # entries between two snapshots, which are a cache only
+UNWRITABLE = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EROFS})  # what a disk says that takes nothing more
+PATIENCE_S = 1.0  # for a program of ours (git) that still runs when we leave to end by itself, and once it is told to
 
 OnEntry = Callable[[RunState, Entry], None]
-
-
-class StuckError(RuntimeError):
-    """Nothing is wanted, nothing runs, nobody is asked, and the run is not over: a bug of ours."""
 
 
 class Flight(NamedTuple):
@@ -55,10 +42,7 @@ class Driver:
 
     def __init__(self, tools: Tools, run: RunId, lease: Lease, on_entry: OnEntry | None = None) -> None:
         """Take the run's state from its journal; nothing is started yet."""
-        self._tools = tools
-        self._run = run
-        self._lease = lease
-        self._on_entry = on_entry
+        self._tools, self._run, self._lease, self._on_entry = tools, run, lease, on_entry
         self._flights: dict[EffectId, Flight] = {}
         self._facts: asyncio.Queue[Event | Unusable | None] = asyncio.Queue()  # None: somebody rang
         self._kept = 0
@@ -66,8 +50,7 @@ class Driver:
 
     async def drive(self, *, wait: bool = True) -> RunState:
         """Go on until the run is over or nothing can go on without a person; with `wait` False, also when only time is waited for."""
-        bell = self._tools.journal.listen(self._run)
-        loop = asyncio.get_running_loop()
+        bell, loop = self._tools.journal.listen(self._run), asyncio.get_running_loop()
 
         def rung() -> None:
             bell.hush()
@@ -111,7 +94,6 @@ class Driver:
                 self._kept = self.state.seq
 
     def _take(self, fact: Event | Unusable | None) -> None:
-        """Write a handler's fact down, and forget the handlers of keys that are closed."""
         if isinstance(fact, Unusable):
             raise fact
         if fact is not None:
@@ -142,9 +124,8 @@ class Driver:
                 self._fly(opened, partial(_cancel, flight.task if flight else None), stopping=True)
 
     def _fly(self, opened: Opened, work: Callable[[Effect, Ctx], Awaitable[Event]], *, stopping: bool) -> None:
-        effect, tell = opened.effect, self._facts.put_nowait
-        folder = folder_of(self._tools, effect)
-        ctx = Ctx(self._tools, self._run, opened.at, opened.begun, folder, tell, lambda: self.state)
+        effect, folder = opened.effect, folder_of(self._tools, opened.effect)
+        ctx = Ctx(self._tools, self._run, opened.at, opened.begun, folder, self._facts.put_nowait, lambda: self.state)
         task = asyncio.ensure_future(self._guarded(effect, work, ctx))
         self._flights[effect.key] = Flight(effect, task, stopping)
 
@@ -171,7 +152,6 @@ class Driver:
         return HandlerCrashed(key=effect.key, reason=line(f"{type(error).__name__}: {error}"), traceback=kept)
 
     def _rests(self, *, wait: bool) -> bool:
-        """Whether there is nothing to do here until somebody says a word."""
         state, opened = self.state, [o.effect for o in self.state.open.values()]
         asked = all(o.begun for o in state.open.values() if isinstance(o.effect, Ask))  # each open question was put
         if not self._facts.empty():
@@ -183,7 +163,7 @@ class Driver:
         if state.parked:
             return not opened
         if not opened:
-            raise StuckError(f"run {self._run} is stuck in {state.phase} at entry {state.seq}")
+            raise RuntimeError(f"run {self._run} is stuck in {state.phase} at entry {state.seq}")
         return asked and not wait and all(isinstance(effect, Timer | Ask) for effect in opened)
 
     async def _let_go(self) -> None:

@@ -14,14 +14,12 @@ from nightcrew.proc.sandbox import Mode, Sandbox, why_not
 PASSED = """
 PATH HOME USER LOGNAME SHELL LANG LC_ALL LC_CTYPE TZ CI HTTP_PROXY HTTPS_PROXY NO_PROXY http_proxy https_proxy no_proxy
 SSL_CERT_FILE SSL_CERT_DIR NODE_EXTRA_CA_CERTS LD_LIBRARY_PATH
-""".split()  # noqa: SIM905 — a list of names reads best as words
-"""Of the person's environment, all that work of agents inherits: no forge's token, no agent socket."""
+""".split()  # noqa: SIM905 — of the person's environment, all that work of agents inherits: no forge's token, no agent socket
 
 HIDDEN = """
 .ssh .gnupg .netrc .git-credentials .config/git/credentials .config/gh .config/glab-cli .config/hub .aws .azure .kube
 .config/gcloud .docker/config.json .pypirc .npmrc .cargo/credentials.toml
-""".split()  # noqa: SIM905 — a list of names reads best as words
-"""Below HOME: what opens other doors than the agent's own."""
+""".split()  # noqa: SIM905 — below HOME: what opens other doors than the agent's own
 
 TMP = Path("/tmp")  # noqa: S108 — what programs call /tmp is the turn's own folder
 
@@ -29,8 +27,6 @@ TMP = Path("/tmp")  # noqa: S108 — what programs call /tmp is the turn's own f
 def mode_of(setting: str) -> Mode:
     """The sandbox mode that a setting means on this machine. Raises UserError when it cannot be had."""
     match setting:
-        case "auto":
-            return next(mode for mode in get_args(Mode) if not why_not(mode))  # what is weaker is not even tried
         case "off":
             return "mark"
         case "bwrap" | "unshare":
@@ -38,7 +34,7 @@ def mode_of(setting: str) -> Mode:
                 raise UserError(f"sandbox mode {setting} does not work here: {why}", 'set [sandbox] mode = "auto"')
             return setting
         case _:
-            raise UserError(f"there is no sandbox mode {setting!r}", "auto, bwrap, unshare or off")
+            return next(mode for mode in get_args(Mode) if not why_not(mode))  # what is weaker is not even tried
 
 
 def environment(tools: Tools, folder: Path, added: Mapping[str, str], passed: Iterable[str] = ()) -> dict[str, str]:
@@ -54,14 +50,12 @@ def sandbox(  # noqa: PLR0913 — the rights of one piece of work, each by its n
     seen: Iterable[Path] = (), private: Iterable[tuple[Path, Path]] = (),
 ) -> Sandbox:  # fmt: skip
     """Where this work may look and write: its own workspace, a temporary folder, and what is named; not our own state."""
-    home = Path(tools.operator_env.get("HOME", "/"))
-    tmp = folder / "tmp"
+    home, tmp = Path(tools.operator_env.get("HOME", "/")), folder / "tmp"
     tmp.mkdir(mode=0o700, parents=True, exist_ok=True)
-    own = (ws.path,)
     return Sandbox(
         mode=tools.mode,
-        read_only=(folder, tools.repo.git_dir, *seen, *_below_tmp(tools.operator_env), *(own if read_only else ())),
-        writable=(tmp, *writable, *(() if read_only else own)), hidden=(tools.home, *(home / name for name in HIDDEN)),
+        read_only=(folder, tools.repo.git_dir, *seen, *_below_tmp(tools.operator_env), *((ws.path,) if read_only else ())),
+        writable=(tmp, *writable, *(() if read_only else (ws.path,))), hidden=(tools.home, *(home / name for name in HIDDEN)),
         private=((tmp, TMP), *private), network=network,
     )  # fmt: skip
 

@@ -6,12 +6,11 @@ from nightcrew.core.state import line
 from nightcrew.core.trouble import NODE as DEV_FIX
 from nightcrew.core.work import Change
 from nightcrew.engine.tools import Ctx
-from nightcrew.git import landing, snapshot, sync as syncing, workspace
-from nightcrew.git.collect import collect as collect_work, commit_tree, put_branch, tree_of
+from nightcrew.git import collect as work, landing, snapshot, workspace
+from nightcrew.git.collect import Synced, commit_tree, head_of, put_branch, tree_of
 from nightcrew.git.repo import Target
 from nightcrew.git.sealed import dated, git, run
 from nightcrew.git.slots import Workspace, verify
-from nightcrew.git.sync import Synced, head_of
 from nightcrew.git.workspace import Pool
 
 
@@ -34,9 +33,9 @@ def prepare(effect: fx.PrepareWorkspace, ctx: Ctx) -> ev.WorkspaceReady:
 def collect(effect: fx.CollectWork, ctx: Ctx) -> ev.WorkCollected:
     """Commit what was left, mend the branch, tell the difference; the patch goes by digest."""
     ws = ctx.workspace(effect.slot)
-    found = collect_work(ctx.tools.repo, ws, ctx.run, effect.label, effect.start, effect.message, ctx.at)
+    found = work.collect(ctx.tools.repo, ws, ctx.run, effect.label, effect.start, effect.message, ctx.at)
     if effect.node == DEV_FIX and _made_one(effect, ctx, ws, found.head):
-        found = collect_work(ctx.tools.repo, ws, ctx.run, effect.label, effect.start, effect.message, ctx.at)
+        found = work.collect(ctx.tools.repo, ws, ctx.run, effect.label, effect.start, effect.message, ctx.at)
     patch = ctx.tools.blobs.put(found.patch) if found.patch else None
     size = found.commits, found.files, found.insertions, found.deletions
     change = Change(Commit(found.head), Tree(found.tree), *size, patch)
@@ -57,19 +56,19 @@ def _made_one(effect: fx.CollectWork, ctx: Ctx, ws: Workspace, head: str) -> boo
 def sync(effect: fx.SyncBase, ctx: Ctx) -> ev.BaseSynced:
     """Fetch the tip and put the work on it."""
     ws, to = ctx.verified(effect.slot), target_of(ctx)
-    return _synced(effect, ctx, syncing.sync(ctx.tools.repo, ws, ctx.run, effect.base, effect.head, to, ctx.at))
+    return _synced(effect, ctx, work.sync(ctx.tools.repo, ws, ctx.run, effect.base, effect.head, to, ctx.at))
 
 
 def continue_rebase(effect: fx.ContinueRebase, ctx: Ctx) -> ev.BaseSynced:
     """Finish the rebase that a fixer worked on."""
     ws = ctx.verified(effect.slot)
-    return _synced(effect, ctx, syncing.resume_rebase(ctx.tools.repo, ws, ctx.run, effect.tip, effect.head, ctx.at))
+    return _synced(effect, ctx, work.resume_rebase(ctx.tools.repo, ws, ctx.run, effect.tip, effect.head, ctx.at))
 
 
 def undo_rebase(effect: fx.UndoRebase, ctx: Ctx) -> ev.BaseSynced:
     """The branch is back where it was; what the fixer did is in a rescue ref."""
     ws = ctx.workspace(effect.slot)
-    return _synced(effect, ctx, syncing.undo_rebase(ctx.tools.repo, ws, ctx.run, effect.head))
+    return _synced(effect, ctx, work.undo_rebase(ctx.tools.repo, ws, ctx.run, effect.head))
 
 
 def _synced(effect: fx.SyncBase | fx.ContinueRebase | fx.UndoRebase, ctx: Ctx, found: Synced) -> ev.BaseSynced:

@@ -27,24 +27,18 @@ T = TypeVar("T")
 class Clock(NamedTuple):
     """The machine's own, unless a test presses time together (rulings 38)."""
 
-    now: Callable[[], float] = time.time
-    """Seconds since the epoch, for facts."""
+    now: Callable[[], float] = time.time  # seconds since the epoch, for facts
+    # Seconds from some fixed moment, suspended time included; never set back.
     elapsed: Callable[[], float] = lambda: time.clock_gettime(time.CLOCK_BOOTTIME)
-    """Seconds from some fixed moment, suspended time included; never set back."""
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
 
 
 class Turnstile:
-    """The lease of a target branch over more than one effect, which the kernel frees at our death (decision 0030).
-
-    Whoever was refused once has the target to itself from the gate to the landing. What lands without it is still only
-    landed on the tip it was tested on.
-    """
+    """The lease of a target branch from the gate to the landing, which the kernel frees at our death (decision 0030)."""
 
     def __init__(self, path: Path) -> None:
         """Take nothing yet."""
-        self._path = path
-        self._fd = -1
+        self._path, self._fd = path, -1
 
     async def enter(self, clock: Clock) -> None:
         """Wait until it is ours; at once when it is already. A wait that can be given up cannot sleep in the kernel's lock."""
@@ -78,13 +72,10 @@ class Tools(NamedTuple):
     secrets: dict[str, dict[str, str]]
     max_turns: int
     turnstile: Turnstile
-    marker_folder: Path
-    """Where the completion marker of the run goes, besides the run's own."""
-    headline: Callable[[RunState], str]
-    """How a run stands, in a line; kept beside the run for lists."""
+    marker_folder: Path  # where the completion marker of the run goes, besides the run's own
+    headline: Callable[[RunState], str]  # how a run stands, in a line; kept beside the run for lists
     zone: str = ""
-    redacted: Callable[[str], str] = str
-    """Known secrets taken out of a text."""
+    redacted: Callable[[str], str] = str  # known secrets taken out of a text
 
     def present(self) -> None:
         """Raise `Unusable` when the repository is away: nothing goes on, and nothing is recorded of what did not (rulings 31)."""
@@ -93,10 +84,7 @@ class Tools(NamedTuple):
 
 
 class Ctx(NamedTuple):
-    """One effect's surroundings. `at` is when it was asked for: commits made for it bear that date, so a redo is the same commit.
-
-    `tell` writes a fact that does not end the effect; `state` is the run as it stands.
-    """
+    """One effect's surroundings. `at`, when it was asked for, dates its commits: a redo is the same. `tell` writes a fact that does not end it."""
 
     tools: Tools
     run: RunId

@@ -16,7 +16,7 @@ from nightcrew.core.work import Brief, Class, Outcome, Part
 from nightcrew.engine import jobs, shelter
 from nightcrew.engine.tools import Ctx, off
 from nightcrew.git import slots, snapshot, workspace
-from nightcrew.git.sync import head_of
+from nightcrew.git.collect import head_of
 from nightcrew.journal.blobs import Blobs
 from nightcrew.ledger import Cooling
 from nightcrew.proc import job
@@ -24,8 +24,7 @@ from nightcrew.proc.job import Absent, Exit, Job, Lost, Running
 from nightcrew.proc.sandbox import Sandbox
 
 FENCE = "~~~~~~~~"
-FIRST_LOOK_S, LONGEST_LOOK_S = 0.05, 2.0
-"""Between two looks for a free slot of the machine: turns may be short, waits long."""
+FIRST_LOOK_S, LONGEST_LOOK_S = 0.05, 2.0  # between two looks for a free slot of the machine: turns may be short, waits long
 
 
 async def run(effect: StartTurn, ctx: Ctx) -> ev.EffectAnswer:

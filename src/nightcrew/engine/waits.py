@@ -15,12 +15,9 @@ from nightcrew.git.repo import Repo
 from nightcrew.git.sealed import Checkout, run
 from nightcrew.notify import notify
 
-TICK_S = 30.0
-"""How long a wait goes on without a look at the wall clock (rulings 10)."""
-MARKER = Path(".agent/tmp/completion_marker")
-"""Below the top of the checkout where the run was started (seed)."""
-TRIES = 3
-"""How often the checkout's copy of a success marker may fail before the run's own file decides."""
+TICK_S = 30.0  # how long a wait goes on without a look at the wall clock (rulings 10)
+MARKER = Path(".agent/tmp/completion_marker")  # below the top of the checkout where the run was started (seed)
+TRIES = 3  # how often the checkout's copy of a success marker may fail before the run's own file decides
 
 
 async def wait(effect: Timer, ctx: Ctx) -> ev.EffectAnswer:
@@ -54,13 +51,8 @@ async def ask(effect: Ask, ctx: Ctx) -> ev.EffectAnswer:
 async def emit(effect: EmitCompletionMarkerAndTerminate, ctx: Ctx) -> ev.Event:
     """Write the run's own marker, then the checkout's; then tell whoever wants to know."""
     state, failed = ctx.state(), effect.is_failure
-    told = {
-        "run_id": ctx.run,
-        "is_failure": failed,
-        "reason": effect.reason,
-        "phase": str(state.trouble.failed_phase if state.trouble else state.phase),
-        "finished_at": ctx.tools.clock.now(),
-    }
+    phase, now = str(state.trouble.failed_phase if state.trouble else state.phase), ctx.tools.clock.now()
+    told = {"run_id": ctx.run, "is_failure": failed, "reason": effect.reason, "phase": phase, "finished_at": now}
     text = msgspec.json.format(msgspec.json.encode(told)) + b"\n"
     last = not failed and (state.marker.failures if state.marker else 0) + 1 >= TRIES
     try:

@@ -1,19 +1,20 @@
-"""Landing: the one commit, and moving a target to it, fast-forward only; what proves it, and what goes afterwards."""
+"""Landing: the hooks' workspace, the one commit, moving a target to it, fast-forward only; what proves it, what goes afterwards."""
 
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Literal, NamedTuple
 
 from nightcrew.errors import UserError
 from nightcrew.git import snapshot
-from nightcrew.git.collect import commit_tree, is_ancestor
+from nightcrew.git.collect import commit_tree, has_change, is_ancestor
 from nightcrew.git.repo import NOTHING, Repo, Target, as_operator, fetch, pin, ref, repo_id, tip
 from nightcrew.git.sealed import OPERATOR, Checkout, GitError, dated, git
-from nightcrew.git.slots import Workspace, give
-from nightcrew.git.sync import has_change
+from nightcrew.git.slots import Workspace, give, verify
+from nightcrew.git.snapshot import sound
 from nightcrew.git.workspace import locked
+
+HOOKS = ("pre-commit", "prepare-commit-msg", "commit-msg", "post-commit", "pre-push")
 
 
 class Try(NamedTuple):
@@ -25,11 +26,48 @@ class Try(NamedTuple):
     why: str = ""
 
 
-@contextmanager
-def target_lock(root: Path, repo: Repo, branch: str) -> Iterator[None]:
+def target_lock(root: Path, repo: Repo, branch: str) -> AbstractContextManager[None]:
     """Hold the lock of a target branch below `root`, waiting for whoever has it; our death frees it (law 6)."""
-    with locked(root / "targets" / f"{repo_id(repo)}-{branch.replace('/', '%2F')}.lock"):
-        yield
+    return locked(root / "targets" / f"{repo_id(repo)}-{branch.replace('/', '%2F')}.lock")
+
+
+class Hook(NamedTuple):
+    """A hook that would run: its name, and its path: absolute, or (`in_tree`) relative to the top of the files of the commit."""
+
+    name: str
+    path: str
+    in_tree: bool
+
+
+def hooks(repo: Repo, base: str) -> list[Hook]:
+    """The active hooks, in the order git would run them; those in the tree are the ones of commit `base`."""
+    configured = repo.setting("core.hookspath")
+    path = Path(os.path.expanduser(configured)) if configured else repo.git_dir / "hooks"
+    if configured and repo.work_tree and path.is_relative_to(repo.work_tree):
+        path = path.relative_to(repo.work_tree)
+    if path.is_absolute():
+        return [Hook(name, str(path / name), in_tree=False) for name in HOOKS if os.access(path / name, os.X_OK)]
+    paths = {name: os.path.normpath(path / name) for name in HOOKS}
+    said = git(repo, "ls-tree", "-z", base, "--", *paths.values())
+    active = [line.partition("\t")[2] for line in said.split("\0") if line.startswith("100755 ")]
+    return [Hook(name, path, in_tree=True) for name, path in paths.items() if path in active]
+
+
+def stage_for_hooks(repo: Repo, ws: Workspace, tip: str, tree: str) -> None:
+    """Leave a clean workspace with HEAD at `tip`, index and files at `tree`, as a hook sees a commit. GitError where unsaved files are in the way."""
+    sound(repo, ws)
+    git(ws, "read-tree", "-m", "-u", "HEAD", tree)
+    git(ws, "update-ref", "--no-deref", "HEAD", tip)
+
+
+def after_hooks(ws: Workspace) -> str:
+    """The tree after the hooks' changes to tracked files; HEAD is on our branch again, so that `collect` commits what changed."""
+    record = verify(ws)
+    git(ws, "add", "-u")
+    tree = git(ws, "write-tree")
+    if record.branch:
+        git(ws, "symbolic-ref", "HEAD", record.head)
+    return tree
 
 
 def squash(repo: Repo, ws: Workspace, run_id: str, tip_commit: str, tree: str, message: str, at: float) -> str:
@@ -57,8 +95,8 @@ def try_signing(repo: Repo) -> None:
     try:
         as_operator(repo, "commit-tree", tree, *signature, "-F", "-", stdin=b"a try\n")
     except GitError as error:
-        hint = "unlock the key, or: git config commit.gpgsign false"
-        raise UserError(f"git cannot sign a commit here by itself: {error.words}", hint) from error
+        told = f"git cannot sign a commit here by itself: {error.words}"
+        raise UserError(told, "unlock the key, or: git config commit.gpgsign false") from error
 
 
 def try_pushing(repo: Repo, target: Target, tip_commit: str) -> None:
@@ -82,16 +120,14 @@ def landed(repo: Repo, target: Target, commit: str) -> bool:
 
 def land_branch(repo: Repo, run_id: str, branch: str, commit: str) -> Try:
     """Leave the work on `refs/heads/<branch>`: made if absent, moved if it still is where this run put it, else untouched."""
-    name, mark = f"refs/heads/{branch}", ref(run_id, f"branches/{branch}")
-    before = NOTHING
+    name, mark, before = f"refs/heads/{branch}", ref(run_id, f"branches/{branch}"), NOTHING
     while True:
         moves = f"start\nupdate {name} {commit} {before}\nupdate {mark} {commit}\nprepare\ncommit\n"
         try:
             git(repo, "update-ref", "--stdin", "-m", "nightcrew", stdin=moves.encode())
+            return Try("landed", commit)
         except GitError as error:
             why = error.words
-        else:
-            return Try("landed", commit)
         now, checkout = standing(repo, branch)
         if now == commit:
             return Try("landed", commit)
@@ -153,10 +189,9 @@ def push(repo: Repo, target: Target, tip_commit: str, commit: str) -> Try:
     lease = f"--force-with-lease={target.ref}:{tip_commit}"
     try:
         git(repo.top, "push", *words, lease, target.remote or "", f"{commit}:{target.ref}", profile=OPERATOR)
+        return Try("landed", commit)
     except GitError as error:
         why = error.words
-    else:
-        return Try("landed", commit)
     try:
         fetch(repo, target)
     except GitError:

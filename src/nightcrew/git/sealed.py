@@ -15,10 +15,7 @@ AS_IS: Env = MappingProxyType({})
 
 LOCK_WAIT_S = 10.0  # how long a lock that somebody else holds is waited for
 NEUTRAL = ("nightcrew", "nightcrew@localhost")  # name and mail of the identity that stands for nobody
-
-
-# The options that name the repository, the folder to work in, and the caller's environment.
-Where = tuple[tuple[str, ...], Path, Env]
+Where = tuple[tuple[str, ...], Path, Env]  # the options that name the repository, the folder to work in, the caller's environment
 
 
 class Place(Protocol):
@@ -67,17 +64,14 @@ FIXED = {
     "GIT_OPTIONAL_LOCKS": "0",
     "GIT_NO_REPLACE_OBJECTS": "1",
 }
-
 # A fetch that brings what is named, and touches nothing else.
 FETCH = ("fetch", "-q", "--no-tags", "--no-write-fetch-head", "--refmap=", "--no-prune", "--no-recurse-submodules")
-
 SEALED = {
     "GIT_CONFIG_NOSYSTEM": "1",
     "GIT_CONFIG_GLOBAL": os.devnull,
     **dict.fromkeys(("GIT_AUTHOR_NAME", "GIT_COMMITTER_NAME"), NEUTRAL[0]),
     **dict.fromkeys(("GIT_AUTHOR_EMAIL", "GIT_COMMITTER_EMAIL"), NEUTRAL[1]),
 }
-
 ALWAYS = (
     # Hooks are the engine's business, in the sandbox (rulings 16 and 18); git itself never runs one.
     ("core.hooksPath", "/dev/null"),
@@ -91,7 +85,6 @@ ALWAYS = (
     ("core.filesRefLockTimeout", "10000"),
     ("core.packedRefsTimeout", "10000"),
 )
-
 OURS = (
     *ALWAYS,
     ("core.quotePath", "false"),
@@ -111,10 +104,8 @@ class Profile(NamedTuple):
 PLAIN = Profile(OURS, 600.0)
 # The person's, never interactive: for fetch, the final commit, push, and what touches the person's own checkout.
 OPERATOR = Profile(ALWAYS, 180.0)
-
 # What the plain profile keeps: programs of filters are found, a global ignore file counts.
 PASSED = ("PATH", "HOME", "XDG_CONFIG_HOME", "TMPDIR", "LD_LIBRARY_PATH")
-
 # The git variables of a person's environment that say how, not where; all others (GIT_DIR and its friends) are dropped.
 OPERATORS_GIT = re.compile(
     r"GIT_((AUTHOR|COMMITTER)_(NAME|EMAIL)|SSH(_VARIANT)?|SSH_COMMAND|CONFIG_(GLOBAL|SYSTEM|NOSYSTEM)|SSL_\w+|PROXY_\w+|HTTP_\w+"

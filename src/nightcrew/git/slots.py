@@ -13,28 +13,25 @@ import msgspec
 from nightcrew.git.repo import Repo
 from nightcrew.git.sealed import ALWAYS, FETCH, NEUTRAL, Env, Place, Where, git
 
+# The file in a slot's `.git` that says whose it is, as a digest: no name of a run, seat or agent is in a workspace.
 MARKER = "nightcrew"
-"""The file in a slot's `.git` that says whose it is, as a digest: no name of a run, seat or agent is in a workspace."""
-
+# The person's settings that decide what files and trees look like; a workspace has these and no others of theirs.
 KEPT_SETTINGS = re.compile(
     r"filter\..+|merge\..+\.(driver|name|recursive)|diff\..+\.(textconv|binary|xfuncname|wordregex|algorithm)|lfs\.fetch(include|exclude)"
     r"|core\.(eol|autocrlf|safecrlf|symlinks|filemode|ignorecase|precomposeunicode|attributesfile|excludesfile|bigfilethreshold)"
 )
-"""The person's settings that decide what files and trees look like; a workspace has these and no others of theirs."""
-
 OUR_SETTINGS = (
     *((key, "false") for key in ("core.bare", "commit.gpgsign", "tag.gpgsign", "submodule.recurse")),
     *(("core.repositoryformatversion", "0"), ("core.logallrefupdates", "true")),
     *(("user.name", NEUTRAL[0]), ("user.email", NEUTRAL[1])),
     *ALWAYS,
 )
-
 ALTERNATES = "objects/info/alternates"
+# What an agent could leave in `.git` to make git see something else; removed before each use unless the template has it.
 MISLEADING = (
     *("commondir", "config.worktree", "gitdir", "shallow", ALTERNATES),
     *("info/attributes", "info/grafts", "info/sparse-checkout"),
 )
-"""What an agent could leave in `.git` to make git see something else; removed before each use unless the template has it."""
 
 
 class Workspace(NamedTuple):

@@ -13,11 +13,11 @@ from msgspec.structs import replace
 
 from nightcrew.errors import UserError
 from nightcrew.git import slots, snapshot
+from nightcrew.git.collect import head_of
 from nightcrew.git.repo import Repo, pin, ref, repo_id
 from nightcrew.git.sealed import git, run
 from nightcrew.git.slots import Record, Workspace, WorkspaceLost
 from nightcrew.git.snapshot import Rescued, sound
-from nightcrew.git.sync import head_of
 
 SPACE_FLOOR = 64 * 1024 * 1024  # no workspace is made when fewer bytes than this are free
 

@@ -5,8 +5,7 @@ from pathlib import Path
 import pytest
 
 from nightcrew.config import KindInfo, load
-from nightcrew.config.first import init_text
-from nightcrew.config.guess import guess
+from nightcrew.config.first import guess, init_text
 from nightcrew.core.ids import AgentId
 from nightcrew.core.roster import Agent, Answers
 from nightcrew.core.settings import Limits, Verify

@@ -8,13 +8,12 @@ from pathlib import Path
 import pytest
 
 from nightcrew.errors import UserError
-from nightcrew.git import hooks, landing, repo as repos, workspace
-from nightcrew.git.collect import collect
-from nightcrew.git.hooks import Hook
+from nightcrew.git import landing, repo as repos, workspace
+from nightcrew.git.collect import collect, sync
+from nightcrew.git.landing import Hook
 from nightcrew.git.repo import Repo, Target
 from nightcrew.git.sealed import GitError
 from nightcrew.git.slots import Workspace
-from nightcrew.git.sync import sync
 from nightcrew.git.workspace import Pool
 from support.repos import (
     add_hook,
@@ -443,7 +442,7 @@ def test_hooks_are_found_and_never_run_by_us(source: Path, ws: Workspace) -> Non
     add_hook(source, "pre-push", "exit 1").chmod(0o644)
     repo = repos.open_repo(source, environment())
     folder = source / ".git/hooks"
-    assert hooks.hooks(repo, ws.head) == [
+    assert landing.hooks(repo, ws.head) == [
         Hook("pre-commit", str(folder / "pre-commit"), in_tree=False),
         Hook("commit-msg", str(folder / "commit-msg"), in_tree=False),
     ]
@@ -461,22 +460,22 @@ def test_hooks_in_the_tree_are_those_of_the_base(source: Path, path: str) -> Non
     (source / ".husky/pre-push").chmod(0o755)
     git(source, "config", "core.hooksPath", path.format(source=source))
     repo = repos.open_repo(source, environment())
-    assert hooks.hooks(repo, base) == [Hook("pre-commit", ".husky/pre-commit", in_tree=True)]
+    assert landing.hooks(repo, base) == [Hook("pre-commit", ".husky/pre-commit", in_tree=True)]
 
 
 def test_a_hook_sees_the_commit_about_to_be_made(source: Path, repo: Repo, ws: Workspace) -> None:
     """Staged on the tip with exactly the tree; what a hook changes is a new tree and is collected on our branch; a repeat is the same."""
     head, tree = git(ws.path, "rev-parse", "HEAD"), git(ws.path, "rev-parse", "HEAD^{tree}")
     for _ in range(2):
-        hooks.stage_for_hooks(repo, ws, ws.head, tree)
+        landing.stage_for_hooks(repo, ws, ws.head, tree)
         assert git(ws.path, "rev-parse", "HEAD") == ws.head
         assert git(ws.path, "status", "--porcelain") == "M  note.txt"
-    assert hooks.after_hooks(ws) == tree
+    assert landing.after_hooks(ws) == tree
     assert git(ws.path, "status", "--porcelain", "--branch") == f"## {BRANCH}"
     assert git(ws.path, "rev-parse", "HEAD") == head
-    hooks.stage_for_hooks(repo, ws, ws.head, tree)
+    landing.stage_for_hooks(repo, ws, ws.head, tree)
     write(ws.path, {"note.txt": "formatted\n", "untracked.txt": "left\n"})
-    changed = hooks.after_hooks(ws)
+    changed = landing.after_hooks(ws)
     assert changed != tree
     (ws.path / "untracked.txt").unlink()
     found = collect(repo, ws, RUN, "A", ws.head, "hooks\n", AT)
@@ -489,7 +488,7 @@ def test_staging_overwrites_nothing_unsaved(repo: Repo, ws: Workspace) -> None:
     tree = git(ws.path, "rev-parse", f"{ws.head}^{{tree}}")
     write(ws.path, {"note.txt": "unsaved\n"})
     with pytest.raises(GitError):
-        hooks.stage_for_hooks(repo, ws, ws.head, tree)
+        landing.stage_for_hooks(repo, ws, ws.head, tree)
     assert (ws.path / "note.txt").read_text() == "unsaved\n"
 
 

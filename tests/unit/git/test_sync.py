@@ -4,11 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from nightcrew.git import landing, repo as repos, sync, workspace
-from nightcrew.git.collect import collect
+from nightcrew.git import collect as sync, landing, repo as repos, workspace
+from nightcrew.git.collect import Synced, collect
 from nightcrew.git.repo import Target
 from nightcrew.git.slots import Workspace
-from nightcrew.git.sync import Synced
 from nightcrew.git.workspace import Pool
 from support.repos import bare_remote, commit, environment, git, make_repo, move_remote, refs, shallow_clone, shown, write
 
