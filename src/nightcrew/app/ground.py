@@ -4,6 +4,7 @@ import shutil
 import sqlite3
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
@@ -47,12 +48,9 @@ class AgentRow(NamedTuple):
 
 def load_config(repo: Repo | None, env: Mapping[str, str], overrides: Mapping[str, str]) -> Config:
     """The settings that hold for a repository; with no agents configured, those found on PATH."""
-    kinds = {
-        name: KindInfo(kind.answers, argv=kind.runs != "program", model=name != "command", money=name != "command")
-        for name, kind in catalog.KINDS.items()
-    }
-    found = tuple(catalog.found(env.get("PATH", "")))
-    top = repo.work_tree if repo else None
+    told = [(name, kind, name != "command") for name, kind in catalog.KINDS.items()]
+    kinds = {name: KindInfo(kind.answers, argv=kind.runs != "program", model=real, money=real) for name, kind, real in told}
+    top, found = repo.work_tree if repo else None, tuple(catalog.found(env.get("PATH", "")))
     return load(top, config_home=config_home(env), kinds=kinds, overrides=overrides, found=found)
 
 
@@ -87,8 +85,7 @@ def init(cwd: Path, env: Mapping[str, str]) -> Path:
 
 def trust_here(cwd: Path, env: Mapping[str, str]) -> tuple[str, ...]:
     """Trust what this repository's file would execute; those lines."""
-    repo = open_repo(cwd, env)
-    config = load_config(repo, env, {})
+    config = load_config(repo := open_repo(cwd, env), env, {})
     if config.digest:
         trust(home_of(env), repo_id(repo), config.digest)
     return config.executes
@@ -99,11 +96,11 @@ def executes(cwd: Path, env: Mapping[str, str]) -> tuple[str, ...]:
     return load_config(open_repo(cwd, env), env, {}).executes
 
 
-def _repo_or_none(cwd: Path, env: Mapping[str, str]) -> Repo | None:
-    try:
-        return open_repo(cwd, env)
-    except UserError:
-        return None
+def _config(cwd: Path, env: Mapping[str, str]) -> Config:
+    repo = None
+    with suppress(UserError):
+        repo = open_repo(cwd, env)
+    return load_config(repo, env, {})
 
 
 def doctor(cwd: Path, env: Mapping[str, str]) -> tuple[list[Check], tuple[Row, ...]]:
@@ -147,9 +144,8 @@ def _machine(home: Path) -> list[Check]:
 
 def agents(cwd: Path, env: Mapping[str, str]) -> list[AgentRow]:
     """The roster here: where each program is, what it sits for, who cools down until when."""
-    config = load_config(_repo_or_none(cwd, env), env, {})
+    config, rows = _config(cwd, env), []
     ledger = Ledger(home_of(env)) if (home_of(env) / "ledger.db").exists() else None
-    rows = []
     for agent in config.roster:
         found = catalog.resolve(agent, env.get("PATH", ""))
         roles = tuple(str(role) for role in AgentRole if agent.id in config.roles.chain(role))
@@ -161,7 +157,7 @@ def agents(cwd: Path, env: Mapping[str, str]) -> list[AgentRow]:
 
 def warm(cwd: Path, env: Mapping[str, str], agent: str) -> int:
     """Forget that an agent cools down, because a person knows better; how many entries went."""
-    known = {str(a.id): a for a in load_config(_repo_or_none(cwd, env), env, {}).roster}
+    known = {str(a.id): a for a in _config(cwd, env).roster}
     if agent not in known:
         raise UserError(f"there is no agent {agent!r}", f"there are: {', '.join(known) or 'none'}")
     return Ledger(home_of(env)).clear(known[agent])
