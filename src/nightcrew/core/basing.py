@@ -9,7 +9,6 @@ from nightcrew.core.trouble import fails, leave
 from nightcrew.core.work import Failure, PipelinePhase
 
 NODE = "rebase"
-SYNC = "sync"
 
 
 def at(state: RunState) -> Basing:
@@ -30,24 +29,23 @@ def wants(state: RunState) -> tuple[effects.Effect, ...]:
     if missing and basing.step != "done":
         return missing
     seat, slot, label, base, head = winner.seat, winner.slot, winner.label, state.base, winner.change.head
-    branch = branch_of(state, label)
+    branch, tip, paths = branch_of(state, label), basing.tip, basing.paths
     match basing.step:
         case "sync":
-            sync = effects.SyncBase(node=SYNC, seat=seat, slot=slot, label=label, branch=branch, base=base, head=head)
-            return (keyed(state, sync),)
+            due: effects.Effect = effects.SyncBase(
+                node="sync", seat=seat, slot=slot, label=label, branch=branch, base=base, head=head
+            )
         case "fix":
             return chain.ask(state, _wish(state))
         case "continue":
-            further = effects.ContinueRebase(
-                node=NODE, seat=seat, slot=slot, label=label, branch=branch, base=base, head=head, tip=basing.tip,
-                paths=basing.paths,
+            due = effects.ContinueRebase(
+                node=NODE, seat=seat, slot=slot, label=label, branch=branch, base=base, head=head, tip=tip, paths=paths,
             )  # fmt: skip
-            return (keyed(state, further),)
         case "undo":
-            undo = effects.UndoRebase(node=NODE, seat=seat, slot=slot, label=label, branch=branch, head=head)
-            return (keyed(state, undo),)
+            due = effects.UndoRebase(node=NODE, seat=seat, slot=slot, label=label, branch=branch, head=head)
         case _:
             return ()
+    return (keyed(state, due),)
 
 
 def again(state: RunState) -> RunState:
@@ -96,9 +94,11 @@ def _synced(state: RunState, event: events.BaseSynced) -> RunState:
             return _at(state, step="undo", tip=event.tip, reason=event.note)
         case "undone":
             paths = ", ".join(at(state).paths[:5])
-            reason = f"the rebase onto the moved target stays in conflict ({paths}): {at(state).reason}"
-            state = _at(state, step="sync")
-            return fails(state, "conflict", reason, NODE, fixer.FIX_SEAT, sign=f"rebase conflict {paths}")
+            reason, sign = (
+                f"the rebase onto the moved target stays in conflict ({paths}): {at(state).reason}",
+                f"rebase conflict {paths}",
+            )
+            return fails(_at(state, step="sync"), "conflict", reason, NODE, fixer.FIX_SEAT, sign=sign)
         case _:
             change = structs.replace(state.chosen.change, head=event.head, tree=event.tree)
             if event.tip != state.base:

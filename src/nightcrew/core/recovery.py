@@ -1,9 +1,8 @@
 """AwaitingDevFix: what is due inside the phase, levels, pauses and the completion marker.
 
-Theory of operation. A terminal failure leaves a `Trouble` (module `trouble`). Inside the phase exactly one thing is due at a
-time: a pending marker before everything; then the trigger; then the dev-fix turn, or its skip, or the wait for an agent; then
-the pause; then, as records, the escalation, the chain's reset and the recovery itself, which leads back into the pipeline. No
-number of attempts ends a run: only a pending marker does, and only a cancel, a safety valve or a catastrophe sets one.
+One thing is due at a time: a pending marker before everything; then the trigger; the dev-fix turn, or its skip, or the wait for
+an agent; the pause; then, as records, the escalation, the chain's reset and the recovery itself, which leads back into the pipeline.
+No number of attempts ends a run: only a pending marker does, and only a cancel, a safety valve or a catastrophe sets one.
 """
 
 from msgspec import structs
@@ -17,17 +16,13 @@ from nightcrew.core.trouble import NODE, ORDER
 from nightcrew.core.work import Brief, Candidate, Class, Failure, PipelinePhase
 
 SEAT = SeatKey("dev-fix")
-PAUSE = "recovery"
-MARKER = "marker"
+PAUSE, MARKER = "recovery", "marker"  # nodes
 FREE_ATTEMPTS = 3  # that follow each other without a pause
-UNAVAILABLE_FIRST_S = 60.0
-UNAVAILABLE_LONGEST_S = 1800.0
-CEILING = "ceiling"
-STUCK = "stuck"
-LOGIN = "login"
+UNAVAILABLE_FIRST_S, UNAVAILABLE_LONGEST_S = 60.0, 1800.0
+STUCK, LOGIN = "stuck", "login"  # questions
+GO = "go (try again now) | stop"
 STUCK_AFTER = 3  # times in a row that level 4 may end the same, with the same files, before a person is asked
-SLOW_FIRST_S = 900.0
-SLOW_LONGEST_S = 6 * 3600.0
+SLOW_FIRST_S, SLOW_LONGEST_S = 900.0, 6 * 3600.0
 
 
 def level_of(attempts: int) -> int:
@@ -93,8 +88,7 @@ def _told(state: RunState, trouble: Trouble) -> ev.Event | None:
     failure = trouble.failure
     if failure.unavailable and failure.exhausted:
         return ev.DevFixAgentUnavailable(failed_phase=trouble.failed_phase, reason=failure.reason)
-    skipped = _skipped(state, trouble, _host(state))
-    if skipped:
+    if skipped := _skipped(state, trouble, _host(state)):
         return ev.DevFixSkipped(reason=skipped)
     done = ev.DevFixCompleted(success=trouble.success, summary=trouble.summary or None)
     return done if trouble.step == "told" else None
@@ -162,11 +156,9 @@ def _collected(state: RunState, trouble: Trouble, host: Candidate, event: ev.Wor
         return _with(state, step="told")
     if host.label in state.candidates:
         late = ORDER.index(trouble.failed_phase) > ORDER.index(PipelinePhase.Review)
-        state = rooms.with_candidate(state, host, change=change)
-        state = structs.replace(state, unreviewed=state.unreviewed or late)
+        state = structs.replace(rooms.with_candidate(state, host, change=change), unreviewed=state.unreviewed or late)
     else:  # a workspace that is only prepared now starts from a repair of the base
-        space = state.workspaces[host.seat]
-        state = rooms.with_space(state, host.seat, space, start=change.head, tree=change.tree)
+        state = rooms.with_space(state, host.seat, state.workspaces[host.seat], start=change.head, tree=change.tree)
     return _with(state, step="told", repairs=(*trouble.repairs, Repair(change.head, trouble.summary)))
 
 
@@ -211,15 +203,17 @@ def _attempt_over(state: RunState, trouble: Trouble) -> RunState:
     pause = pause_s(state, attempts)
     if trouble.same >= STUCK_AFTER:
         pause = _slow_s(trouble.same - STUCK_AFTER)
-        state = _asking(state, STUCK, f"Starting over ends the same way again and again: {trouble.failure.reason}")
+        text = f"Starting over ends the same way again and again: {trouble.failure.reason}"
+        state = asking(state, STUCK, text, holds=False, how=GO)
     state = _with(
         state, attempts=attempts, level=max(trouble.level, level_of(attempts)), triggered=True, finished=True,
         wait_until=state.at + pause if pause else 0.0,
     )  # fmt: skip
     if not ceiling or attempts < ceiling or state.marker is not None:
         return state
-    marker = Marker(is_failure=True, reason=f"{CEILING}: {attempts} attempts: {trouble.failure.reason}")
-    return structs.replace(state, marker=marker)
+    return structs.replace(
+        state, marker=Marker(is_failure=True, reason=f"ceiling: {attempts} attempts: {trouble.failure.reason}")
+    )
 
 
 def _unavailable(state: RunState, trouble: Trouble) -> RunState:
@@ -231,12 +225,8 @@ def _unavailable(state: RunState, trouble: Trouble) -> RunState:
     until = min((cooling.get(agent, state.at + guess) for agent in agents), default=state.at + guess)
     if login and not free:
         text = f"No agent of the role {t.role_of(trouble)} can work: {trouble.failure.reason}"
-        state = _asking(state, LOGIN, text)
+        state = asking(state, LOGIN, text, holds=False, how=GO)
     return _with(state, unavailable=True, waits=waits + 1, wait_until=0.0 if free else until)
-
-
-def _asking(state: RunState, name: str, text: str) -> RunState:
-    return asking(state, name, text, holds=False, how="go (try again now) | stop")
 
 
 def told(state: RunState, word: str) -> RunState:
@@ -286,12 +276,9 @@ def _write_failed(state: RunState, event: ev.CompletionMarkerWriteFailed) -> Run
     if state.done:
         return state
     marker = state.marker or Marker(is_failure=event.is_failure, reason="" if event.is_failure else "success")
-    failures = marker.failures + 1
-    pause = pause_s(state, failures)
-    marker = structs.replace(
-        marker, error=event.error, failures=failures, reason=marker.reason or event.error,
-        wait_until=state.at + pause if pause else 0.0,
-    )  # fmt: skip
+    failures, reason = marker.failures + 1, marker.reason or event.error
+    until = state.at + pause if (pause := pause_s(state, failures)) else 0.0
+    marker = structs.replace(marker, error=event.error, failures=failures, reason=reason, wait_until=until)
     return structs.replace(state, marker=marker)
 
 
@@ -302,8 +289,7 @@ def marker_wants(state: RunState, marker: Marker) -> tuple[fx.Effect, ...]:
         return tuple(keyed(state, fx.RescueWork(node=MARKER, seat=seat, slot=slot)) for seat, slot in unsaved)
     if marker.wait_until:
         return (timer(state, MARKER, SeatKey(""), marker.wait_until, f"marker: {marker.error}"),)
-    write = fx.EmitCompletionMarkerAndTerminate(node=MARKER, is_failure=marker.is_failure, reason=marker.reason)
-    return (keyed(state, write),)
+    return (keyed(state, fx.EmitCompletionMarkerAndTerminate(node=MARKER, is_failure=marker.is_failure, reason=marker.reason)),)
 
 
 def marker_answered(state: RunState, effect: fx.Effect, event: ev.EffectAnswer) -> RunState:
@@ -320,9 +306,8 @@ def ending(state: RunState, reason: str) -> RunState:
     if state.done or (state.marker is not None and state.marker.is_failure):
         return state
     marker = Marker(is_failure=True, reason=reason)
-    if state.phase is PipelinePhase.AwaitingDevFix:
-        return structs.replace(state, marker=marker)
-    return enter(state, PipelinePhase.AwaitingDevFix, marker=marker)
+    here = state.phase is PipelinePhase.AwaitingDevFix
+    return structs.replace(state, marker=marker) if here else enter(state, PipelinePhase.AwaitingDevFix, marker=marker)
 
 
 def _wish(state: RunState, trouble: Trouble, host: Candidate) -> chain.Wish:
@@ -358,7 +343,7 @@ def _host(state: RunState) -> Candidate | None:
     if found is not None or not asked:
         return found
     labels = (Label(seat.removeprefix("impl-")) for seat in state.workspaces if seat.startswith("impl-"))
-    return next((host for label in labels if (host := rooms.untouched(state, label, asked[0]))), None)
+    return next((host for label in labels if (host := rooms.candidate(state, label, asked[0]))), None)
 
 
 def _chain(state: RunState, trouble: Trouble) -> tuple[AgentId, ...]:
@@ -370,5 +355,4 @@ def _chain(state: RunState, trouble: Trouble) -> tuple[AgentId, ...]:
 
 
 def _with(state: RunState, **changes: object) -> RunState:
-    trouble = structs.replace(state.trouble, **changes) if state.trouble else None
-    return structs.replace(state, trouble=trouble)
+    return structs.replace(state, trouble=structs.replace(state.trouble, **changes)) if state.trouble else state

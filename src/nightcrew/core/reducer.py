@@ -1,6 +1,6 @@
 """The whole of routing: `reduce` folds one fact, `wanted` says what should be in flight. Both are pure and total (decisions 0001 and 0002).
 
-Theory of operation. An answer belongs to an effect by its key. It is routed only while that key is open and was opened in the
+An answer belongs to an effect by its key. It is routed only while that key is open and was opened in the
 present visit of the phase; else only its cost counts. After every fact, `arrived` moves on through steps that ask nothing, to
 a fixed point. `desired` is what the phase asks for; `wanted` adds the decisions that must be written down: while one is due
 nothing new starts, and nothing is cancelled because of it (decision 0002).
@@ -11,17 +11,16 @@ from typing import get_args
 from msgspec import structs
 
 from nightcrew.core import basing, chain, effects as fx, events as ev, recovery, rooms
-from nightcrew.core.ids import EffectId, SeatKey
+from nightcrew.core.ids import EffectId, Label, SeatKey
 from nightcrew.core.phases import committing, landing, planning, review
 from nightcrew.core.phases.catalog import PHASES
 from nightcrew.core.settings import exceeded, raised
-from nightcrew.core.state import Marker, Opened, RunState, asking, busy, enter, keyed, lane, red_of, without
+from nightcrew.core.state import Opened, RunState, asking, busy, enter, keyed, lane, red_of, without
 from nightcrew.core.trouble import fails, missing
 from nightcrew.core.work import Class, Outcome, PipelinePhase, Purpose, Question
 
 CRASHES = 2  # times the same effect is run again after our own bug, or a fault that may pass (decision 0007)
 MORE = "more"
-_VARIANTS = get_args(ev.AwaitingDevFixEvent)
 
 
 def begin(entry: ev.Entry) -> RunState:
@@ -29,8 +28,7 @@ def begin(entry: ev.Entry) -> RunState:
     event = entry.event
     if not isinstance(event, ev.RunStarted):
         raise TypeError(f"the first fact of a run is RunStarted, not {type(event).__name__}")
-    state = RunState(started=event, seq=entry.seq, at=entry.at, phase=PipelinePhase.Planning, base=event.base)
-    return _advance(state)
+    return _advance(RunState(started=event, seq=entry.seq, at=entry.at, phase=PipelinePhase.Planning, base=event.base))
 
 
 def reduce(state: RunState, entry: ev.Entry) -> RunState:
@@ -55,7 +53,7 @@ def _fold(state: RunState, event: ev.Event) -> RunState:
             return structs.replace(picked, questions=open_still)
         case ev.Answer():
             return _answer(state, event)
-        case _ if isinstance(event, _VARIANTS):
+        case _ if isinstance(event, get_args(ev.AwaitingDevFixEvent)):
             return recovery.applied(_marker_closed(state, event), event)
         case _:
             return _told(state, event)
@@ -127,9 +125,8 @@ def _cut_off(state: RunState, opened: Opened, event: ev.EffectAnswer) -> RunStat
 
 def _workspace_lost(state: RunState, event: ev.WorkspaceLost) -> RunState:
     if state.winning is not None and state.winning.slot == event.slot:
-        seen, gate = state.reviewing, state.validating
-        seen = structs.replace(seen, basing=basing.restarted(seen.basing))
-        gate = structs.replace(gate, basing=basing.restarted(gate.basing))
+        seen = structs.replace(state.reviewing, basing=basing.restarted(state.reviewing.basing))
+        gate = structs.replace(state.validating, basing=basing.restarted(state.validating.basing))
         state = structs.replace(state, reviewing=seen, validating=gate)
     spaces = {seat: space for seat, space in state.workspaces.items() if space.slot != event.slot}
     return structs.replace(state, workspaces=spaces)
@@ -155,8 +152,7 @@ def _closed(state: RunState, key: EffectId) -> RunState:
 def _marker_closed(state: RunState, event: ev.Event) -> RunState:
     if not isinstance(event, ev.CompletionMarkerEmitted | ev.CompletionMarkerWriteFailed):
         return state
-    markers = (key for key, o in state.open.items() if isinstance(o.effect, fx.EmitCompletionMarkerAndTerminate))
-    key = next(markers, None)
+    key = next((key for key, o in state.open.items() if isinstance(o.effect, fx.EmitCompletionMarkerAndTerminate)), None)
     return state if key is None else _closed(state, key)
 
 
@@ -193,8 +189,7 @@ def _step_failed(state: RunState, opened: Opened, event: ev.HandlerCrashed | ev.
     internal = isinstance(event, ev.HandlerCrashed)
     if state.marker is not None:
         if isinstance(effect, fx.EmitCompletionMarkerAndTerminate):
-            failed = ev.CompletionMarkerWriteFailed(is_failure=effect.is_failure, error=event.reason)
-            return recovery.applied(state, failed)
+            return recovery.applied(state, ev.CompletionMarkerWriteFailed(is_failure=effect.is_failure, error=event.reason))
         return recovery.marker_answered(state, effect, event)
     if opened.visit != state.visit:
         return state
@@ -228,8 +223,7 @@ def _limited(state: RunState, event: ev.LimitReached) -> RunState:
 
 
 def _replied(state: RunState, event: ev.Answered) -> RunState:
-    question = state.questions.get(event.question)
-    if question is None:
+    if event.question not in state.questions:
         return state
     state = structs.replace(state, questions=without(state.questions, event.question))
     word = event.text.strip().lower()
@@ -267,12 +261,13 @@ def desired(state: RunState) -> tuple[fx.Effect, ...]:
         still = () if state.park_now else tuple(o.effect for o in state.open.values() if o.begun)
         return tuple(e for e in still if not isinstance(e, fx.Timer | fx.Ask))
     if state.marker is not None:
-        return _marker_desired(state, state.marker)
-    asks = tuple(
-        keyed(state, fx.Ask(node="ask", seat=SeatKey(q.id), question=q.id, text=q.text)) for q in state.questions.values()
-    )
+        own = tuple(e for e in recovery.marker_wants(state, state.marker) if not _stale(state, e))
+        others = state.open.keys() - {effect.key for effect in own}
+        return tuple(e for e in own if not others or e.key in state.open)
+    questions = state.questions.values()
+    asks = tuple(keyed(state, fx.Ask(node="ask", seat=SeatKey(q.id), question=q.id, text=q.text)) for q in questions)
     effects = tuple(e for e in _phase_wants(state) if not _stale(state, e))
-    holds = any(q.holds for q in state.questions.values())
+    holds = any(q.holds for q in questions)
     if holds or exceeded(state.started.limits, state.spend):  # what costs nothing may start, if nobody is asked
         effects = tuple(e for e in effects if e.key in state.open or not (holds or isinstance(e, fx.StartTurn)))
     return (*effects, *asks)
@@ -281,8 +276,9 @@ def desired(state: RunState) -> tuple[fx.Effect, ...]:
 def _phase_wants(state: RunState) -> tuple[fx.Effect, ...]:
     if state.phase is PipelinePhase.AwaitingDevFix:
         return recovery.wants(state)
-    phase = PHASES[state.phase]
-    return rooms.rewinding(state) or (() if phase.winner and state.winning is None else phase.wants(state))
+    phase, back = PHASES[state.phase], (Label(seat.removeprefix("impl-")) for seat in state.rewinds)
+    resets = tuple(effect for label in back for effect in rooms.author(state, label))  # before anything else
+    return resets or (() if phase.winner and state.winning is None else phase.wants(state))
 
 
 def _stale(state: RunState, effect: fx.Effect) -> bool:
@@ -291,12 +287,6 @@ def _stale(state: RunState, effect: fx.Effect) -> bool:
     setup = isinstance(effect, fx.RunCommands) and effect.purpose is Purpose.Setup
     lasting = setup or isinstance(effect, fx.Ask | fx.PrepareWorkspace)  # a workspace is a workspace
     return opened is not None and opened.visit != state.visit and not lasting
-
-
-def _marker_desired(state: RunState, marker: Marker) -> tuple[fx.Effect, ...]:
-    own = tuple(e for e in recovery.marker_wants(state, marker) if not _stale(state, e))
-    keys = {effect.key for effect in own}
-    return own if all(key in keys for key in state.open) else tuple(e for e in own if e.key in state.open)
 
 
 def due(state: RunState) -> ev.Event | None:
@@ -321,21 +311,18 @@ def wanted(state: RunState) -> tuple[ev.Wanted, ...]:
     want = desired(state)
     keys = {effect.key for effect in want}
     held = tuple(o.effect for key, o in state.open.items() if key in keys)
-    record = due(state)
-    if record is not None:
+    if (record := due(state)) is not None:
         return (*held, ev.Record(record))
     taken = {o.effect.slot for key, o in state.open.items() if key not in keys} - {""}
-    fresh = tuple(e for e in want if e.key not in state.open and e.slot not in taken)
-    return (*held, *fresh)
+    return (*held, *(e for e in want if e.key not in state.open and e.slot not in taken))
 
 
 def _advance(state: RunState) -> RunState:
     """Move on through steps that ask nothing, until there is something to ask or to record."""
     while state.phase in PHASES and not (state.marker or state.rewinds or (state.trouble and state.trouble.over)):
-        further = _further(state)
-        if further is state:
-            return state
-        state = further
+        before, state = state, _further(state)
+        if state is before:
+            break
     return state
 
 

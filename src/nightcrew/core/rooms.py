@@ -21,8 +21,7 @@ def author(state: RunState, label: Label) -> tuple[effects.Effect, ...]:
     known, back = state.workspaces.get(seat), state.rewinds.get(seat)
     if known is None:
         start = candidate.change.head if candidate else iteration_base(state)
-        lease = effects.PrepareWorkspace(node=NODE, seat=seat, start=start, label=label, branch=branch)
-        return (keyed(state, lease),)
+        return (keyed(state, effects.PrepareWorkspace(node=NODE, seat=seat, start=start, label=label, branch=branch)),)
     if back is not None:
         start, repairs = back
         reset = effects.ResetWorkspace(
@@ -41,11 +40,6 @@ def rewound(state: RunState, label: Label, start: Commit) -> RunState:
     return structs.replace(state, rewinds={**state.rewinds, impl_seat(label): (start, repairs)})
 
 
-def rewinding(state: RunState) -> tuple[effects.Effect, ...]:
-    """The resets that come before anything else of the phase."""
-    return tuple(e for seat in state.rewinds for e in author(state, Label(seat.removeprefix("impl-"))))
-
-
 def was_reset(state: RunState, effect: effects.ResetWorkspace, event: events.WorkspaceReset) -> RunState:
     """The run after a workspace was set back; a reset that is no longer the one that is due means nothing."""
     due, space = state.rewinds.get(effect.seat), state.workspaces.get(effect.seat)
@@ -53,8 +47,7 @@ def was_reset(state: RunState, effect: effects.ResetWorkspace, event: events.Wor
         return state
     state = with_space(state, effect.seat, space, start=event.head, tree=event.tree)
     state = structs.replace(state, rewinds=without(state.rewinds, effect.seat))
-    if effect.label in state.candidates:
-        candidate = state.candidates[effect.label]
+    if candidate := state.candidates.get(effect.label):
         change = structs.replace(candidate.change, head=event.head, tree=event.tree)
         state = with_candidate(state, candidate, change=change)
     if state.trouble is None or not event.skipped:
@@ -63,24 +56,21 @@ def was_reset(state: RunState, effect: effects.ResetWorkspace, event: events.Wor
     return structs.replace(state, trouble=structs.replace(state.trouble, repairs=repairs))
 
 
-def untouched(state: RunState, label: Label, agent: AgentId) -> Candidate | None:
-    """A workspace seen as the candidate it may become: no change yet, `agent` first asked."""
-    seat = impl_seat(label)
+def candidate(state: RunState, label: Label, agent: AgentId) -> Candidate | None:
+    """The candidate with that label, else its workspace seen as the one it may become: no change yet, `agent` first asked."""
+    seat, known = impl_seat(label), state.candidates.get(label)
     space = state.workspaces.get(seat)
-    if space is None:
-        return None
-    change = Change(space.start, space.tree)
-    return Candidate(
-        label=label, seat=seat, agent=agent, slot=space.slot, start=space.start, start_tree=space.tree, change=change
-    )
+    if known or space is None:
+        return known
+    start, tree = space.start, space.tree
+    change = Change(start, tree)
+    return Candidate(label=label, seat=seat, agent=agent, slot=space.slot, start=start, start_tree=tree, change=change)
 
 
 def reader(state: RunState, seat: SeatKey, head: Commit) -> tuple[effects.Effect, ...]:
     """What a read-only seat's workspace needs to stand at `head`; empty when it does."""
-    known = state.workspaces.get(seat)
-    if known is not None and known.start == head:
-        return ()
-    return (keyed(state, effects.PrepareWorkspace(node=NODE, seat=seat, start=head)),)
+    stands = seat in state.workspaces and state.workspaces[seat].start == head
+    return () if stands else (keyed(state, effects.PrepareWorkspace(node=NODE, seat=seat, start=head)),)
 
 
 def slot(state: RunState, seat: SeatKey) -> SlotId:
@@ -101,8 +91,7 @@ def commands(state: RunState, purpose: Purpose, seat: SeatKey, lines: tuple[str,
 
 def collect(state: RunState, node: str, label: Label, message: str) -> effects.Effect:
     """The effect that commits what stands in a candidate's workspace."""
-    seat, candidate = impl_seat(label), state.candidates.get(label)
-    space = state.workspaces.get(seat)
+    seat, candidate, space = impl_seat(label), state.candidates.get(label), state.workspaces.get(impl_seat(label))
     start = candidate.start if candidate else space.start if space else state.base
     work = effects.CollectWork(
         node=node, seat=seat, slot=slot(state, seat), label=label, branch=branch_of(state, label), start=start, message=message,

@@ -13,8 +13,7 @@ from nightcrew.core.state import LandingTry, Reviewing, RunState, Trouble, Valid
 from nightcrew.core.work import Blob, Failure, PipelinePhase as Phase
 
 NODE = "dev-fix"
-REVIEW_SEATS = tuple(SeatKey(f"review-{n}") for n in range(1, 6))
-"""The seats of the largest panel of reviewers."""
+REVIEW_SEATS = tuple(SeatKey(f"review-{n}") for n in range(1, 6))  # of the largest panel
 
 
 class _Asks(NamedTuple):
@@ -35,12 +34,9 @@ ASKS = {
 }
 ORDER = tuple(ASKS)  # the phases that do work, in pipeline order; a recovery targets only these
 NODES_OF = {  # at which handovers move a chain's start
-    Role.Planner: ("plan",),
-    Role.Developer: ("implement", NODE),
-    Role.Reviewer: ("review", "revote"),
-    Role.Fixer: FIX_NODES,
+    Role.Planner: ("plan",), Role.Developer: ("implement", NODE), Role.Reviewer: ("review", "revote"), Role.Fixer: FIX_NODES,
     Role.Committer: ("commit",),
-}
+}  # fmt: skip
 
 
 def fail(state: RunState, failure: Failure) -> RunState:
@@ -78,8 +74,7 @@ def fails(
 def leave(state: RunState, phase: Phase, **changes: object) -> RunState:
     """The run in the next phase, because the present one completed; a trouble it was in is over if this phase had failed last."""
     state = enter(completed(state), phase, **changes)
-    again = state.trouble is not None and not state.trouble.over and phase in state.marks
-    if state.winning is None or again:
+    if state.winning is None or (state.trouble is not None and not state.trouble.over and phase in state.marks):
         return state
     return structs.replace(state, marks={**state.marks, phase: (state.winning, state.base)})
 
@@ -121,10 +116,7 @@ def missing(state: RunState, what: str) -> RunState:
 def completed(state: RunState) -> RunState:
     """The run whose present phase completed; the trouble is over if none had failed in it later, in this iteration or one after."""
     trouble = state.trouble
-    if trouble is None:
-        return state
-    here, furthest = ORDER.index(state.phase), ORDER.index(trouble.furthest)
-    if (state.iteration, here) < (trouble.iteration, furthest):
+    if trouble is None or (state.iteration, ORDER.index(state.phase)) < (trouble.iteration, ORDER.index(trouble.furthest)):
         return state
     return structs.replace(state, trouble=structs.replace(trouble, over=True))
 

@@ -22,5 +22,4 @@ READERS: dict[str, Callable[[str], Report | None]] = {
     review.AGAIN: review.read_vote,
     review.FIX: review.read_fix,
     committing.NODE: committing.read,
-}
-"""By the name a `StartTurn` gives in `reads`."""
+}  # by the name a `StartTurn` gives in `reads`

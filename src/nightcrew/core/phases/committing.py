@@ -54,10 +54,6 @@ def _answered(state: RunState, effect: effects.Effect, event: events.EffectAnswe
     return structs.replace(state, text=report if isinstance(report, CommitText) else _plain(state))
 
 
-def _afresh(state: RunState) -> RunState:
-    return structs.replace(state, text=None)
-
-
 def read(text: str) -> CommitText | None:
     """A message that passes the format check; a subject that is too long, empty or of two lines does not."""
     found = reading.last_fitting(text, CommitText)
@@ -126,4 +122,4 @@ def _asks(state: RunState, name: str, red: CommandResult) -> RunState:
     return asking(state, name, text, holds=True, how="retry | stop")
 
 
-PHASE = Phase(_afresh, arrived=_arrived, wants=_wants, answered=_answered, winner=True)
+PHASE = Phase(lambda state: structs.replace(state, text=None), arrived=_arrived, wants=_wants, answered=_answered, winner=True)

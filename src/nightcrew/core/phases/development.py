@@ -3,11 +3,11 @@
 from msgspec import structs
 
 from nightcrew.core import brief as b, chain, effects, events, reading, rooms
-from nightcrew.core.ids import AgentId, Label, Tree
+from nightcrew.core.ids import Label, Tree
 from nightcrew.core.roster import AgentRole, Answers
 from nightcrew.core.state import Lane, Phase, RunState, agent_of, iteration_base
 from nightcrew.core.trouble import fail, fails, leave
-from nightcrew.core.work import Brief, Candidate, Claim, Failure, PipelinePhase, Purpose
+from nightcrew.core.work import Brief, Claim, Failure, PipelinePhase, Purpose
 
 NODE = "implement"
 LABELS = (Label("A"),)
@@ -23,11 +23,11 @@ def _lane_wants(state: RunState, at: Lane) -> tuple[effects.Effect, ...]:
     missing = rooms.author(state, at.label) if at.step != "done" else ()
     if missing or at.step == "done":
         return missing
+    if at.step == "ask":
+        return chain.ask(state, _wish(state, at.label))
     if at.step == "collect":
         return (rooms.collect(state, NODE, at.label, f"work of {at.label}, turn {at.turns}"),)
-    if at.step == "check":
-        return (rooms.commands(state, Purpose.Check, rooms.impl_seat(at.label), state.settings.verify.check),)
-    return chain.ask(state, _wish(state, at.label))
+    return (rooms.commands(state, Purpose.Check, rooms.impl_seat(at.label), state.settings.verify.check),)
 
 
 def _arrived(state: RunState) -> RunState:
@@ -41,8 +41,7 @@ def _arrived(state: RunState) -> RunState:
     failed = next((at.failure for at in lanes if at.failure is not None), None)
     if failed is not None:
         return fail(state, failed)
-    seat = rooms.impl_seat(lanes[0].label)
-    return fails(state, "no candidate", "no implementer changed anything", NODE, seat)
+    return fails(state, "no candidate", "no implementer changed anything", NODE, rooms.impl_seat(lanes[0].label))
 
 
 def _answered(state: RunState, effect: effects.Effect, event: events.EffectAnswer) -> RunState:
@@ -65,7 +64,7 @@ def _answered(state: RunState, effect: effects.Effect, event: events.EffectAnswe
     if verdict is None:
         return state
     agent = state.seats[effect.seat].agent
-    if candidate := _candidate(state, label, agent):
+    if candidate := rooms.candidate(state, label, agent):
         claim = verdict.report if isinstance(verdict.report, Claim) else None
         state = rooms.with_candidate(state, candidate, agent=agent, claim=claim)
     return _keep(state, at, step="collect", turns=at.turns + 1, failure=None)
@@ -118,12 +117,8 @@ def _brief(state: RunState, label: Label, *, memory: bool) -> Brief:
     )
 
 
-def _candidate(state: RunState, label: Label, agent: AgentId) -> Candidate | None:
-    return state.candidates.get(label) or rooms.untouched(state, label, agent)
-
-
 def _collected(state: RunState, at: Lane, event: events.WorkCollected) -> RunState:
-    candidate = _candidate(state, at.label, state.started.roles.chain(AgentRole.Developer)[0])
+    candidate = rooms.candidate(state, at.label, state.started.roles.chain(AgentRole.Developer)[0])
     if candidate is None:
         return state
     why = at.failure.reason if at.failure else ""

@@ -7,16 +7,12 @@ from nightcrew.core.events import EffectAnswer, WorkspacesDropped
 from nightcrew.core.state import Phase, RunState, keyed
 from nightcrew.core.trouble import completed
 
-NODE = "finalize"
-MARKER = "marker"
-
 
 def _wants(state: RunState) -> tuple[Effect, ...]:
     if not state.dropped:
-        return (keyed(state, DropWorkspaces(node=NODE)),)
+        return (keyed(state, DropWorkspaces(node="finalize")),)
     how = "ready" if state.landing is None or state.landing.mode == "branch" else "landed"
-    marker = EmitCompletionMarkerAndTerminate(node=MARKER, is_failure=False, reason=state.already or how)
-    return (keyed(state, marker),)
+    return (keyed(state, EmitCompletionMarkerAndTerminate(node="marker", is_failure=False, reason=state.already or how)),)
 
 
 def _answered(state: RunState, _effect: Effect, event: EffectAnswer) -> RunState:

@@ -9,10 +9,8 @@ from nightcrew.core.trouble import fail, fails, leave, missing
 from nightcrew.core.work import Blob, Failure, PipelinePhase
 
 NODE = "land"
-CONTESTED = "contested"
-PUSHING = "pushing"
-FIRST_WAIT_S = 30.0
-LONGEST_WAIT_S = 900.0
+CONTESTED, PUSHING = "contested", "pushing"  # questions
+FIRST_WAIT_S, LONGEST_WAIT_S = 30.0, 900.0
 UNREACHED = 6  # times in a row that the remote may be out of reach, half an hour in all, before a person is asked
 
 
@@ -23,10 +21,8 @@ def _wants(state: RunState) -> tuple[effects.Effect, ...]:
     if at.step == "wait":
         return (timer(state, NODE, winner.seat, at.wait_until, at.refusal),)
     missing_room = rooms.author(state, winner.label)
-    if missing_room:
-        return missing_room
-    if at.step == "fix":
-        return chain.ask(state, _wish(state))
+    if missing_room or at.step == "fix":
+        return missing_room or chain.ask(state, _wish(state))
     if at.step == "collect":
         return (rooms.collect(state, NODE, winner.label, f"landing fix {at.rounds}"),)
     mode = "branch" if at.as_branch else state.settings.land.mode
@@ -45,7 +41,7 @@ def _arrived(state: RunState) -> RunState:
     moves = state.settings.land.mode != "branch" and not state.trying.as_branch
     if not moves or not state.contested or CONTESTED in state.questions:
         return state
-    text = "A reviewer rejects this work without a finding that blocks. effects.Land it all the same?"
+    text = "A reviewer rejects this work without a finding that blocks. Land it all the same?"
     return asking(state, CONTESTED, text, holds=True, how="yes | no (no leaves the finished branch)")
 
 
@@ -84,8 +80,7 @@ def queues(state: RunState) -> bool:
 
 
 def _afresh(state: RunState) -> RunState:
-    trying = LandingTry(as_branch=state.trying.as_branch)
-    return structs.replace(state, trying=trying, gated=Tree(""), commit=Commit(""))
+    return structs.replace(state, trying=LandingTry(as_branch=state.trying.as_branch), gated=Tree(""), commit=Commit(""))
 
 
 def _again(state: RunState) -> RunState:

@@ -9,20 +9,18 @@ from nightcrew.core.state import Marker, Phase, RunState, asking, enter, iterati
 from nightcrew.core.trouble import leave
 from nightcrew.core.work import Brief, Outcome, PipelinePhase, Purpose
 
-NODE = "plan"
-SEAT = SeatKey("plan")
+NODE, SEAT = "plan", SeatKey("plan")
 FIRST = Label("A")
 RED_BASE = "red-base"
 
 
 def _wants(state: RunState) -> tuple[effects.Effect, ...]:
-    missing = rooms.author(state, FIRST)
-    if missing:
+    missing, verify = rooms.author(state, FIRST), state.settings.verify
+    decisive = tuple(dict.fromkeys((*verify.gate, *verify.check)))
+    if not missing and state.preflight is None and decisive:
+        return (rooms.commands(state, Purpose.Preflight, rooms.impl_seat(FIRST), decisive),)
+    if missing or not _asks(state):
         return missing
-    if state.preflight is None and _decisive(state):
-        return (rooms.commands(state, Purpose.Preflight, rooms.impl_seat(FIRST), _decisive(state)),)
-    if not _asks(state):
-        return ()
     return rooms.reader(state, SEAT, iteration_base(state)) or chain.ask(state, _wish(state))
 
 
@@ -60,11 +58,6 @@ def _brief(state: RunState) -> Brief:
 def _asks(state: RunState) -> bool:
     can = bool(state.started.roles.chain(AgentRole.Planner))
     return state.settings.pipeline.plan and can and not state.planned
-
-
-def _decisive(state: RunState) -> tuple[str, ...]:
-    verify = state.settings.verify
-    return tuple(dict.fromkeys((*verify.gate, *verify.check)))
 
 
 def _preflighted(state: RunState, event: events.CommandsEnded) -> RunState:

@@ -1,7 +1,4 @@
-"""Review: a panel reads the work, findings that block are fixed in rounds, e2e is caught up before anything is handed on.
-
-Of several reviewers each has a lens; where their votes differ, each hears the others once and votes again. What the operator picks is fixed first.
-"""
+"""Review: a panel reads the work (votes that differ are given once more), blocking findings are fixed in rounds, e2e is caught up last."""
 
 from msgspec import structs
 
@@ -12,9 +9,7 @@ from nightcrew.core.state import Basing, LandingTry, Phase, Reviewing, RunState,
 from nightcrew.core.trouble import REVIEW_SEATS, fail, fails, leave
 from nightcrew.core.work import Brief, Failure, Finding, FixReport, PipelinePhase, Purpose, Reviewed, Vote
 
-NODE = "review"
-AGAIN = "revote"
-FIX = "fix"
+NODE, AGAIN, FIX = "review", "revote", "fix"
 STALLS = 2  # rounds without progress after which more rounds are not worth their money
 SHAPE = (
     '{"vote": "approve" | "approve_with_findings" | "reject", "findings": [{"severity": "nit" | "minor" | "major" | "blocker", '
@@ -32,17 +27,11 @@ def _wants(state: RunState) -> tuple[effects.Effect, ...]:
         asked = ((seat, rooms.reader(state, seat, winner.change.head)) for seat in _awaited(state))
         return tuple(e for seat, room in asked for e in room or chain.ask(state, _wish(state, seat)))
     missing = rooms.author(state, winner.label)
-    if missing:
-        return missing
-    match at.step:
-        case "e2e":
-            return (rooms.commands(state, Purpose.E2e, winner.seat, state.settings.verify.e2e),)
-        case "fix":
-            return chain.ask(state, _fix_wish(state))
-        case "collect":
-            return (rooms.collect(state, FIX, winner.label, f"fix round {at.round}"),)
-        case _:
-            return ()
+    if missing or at.step == "fix":
+        return missing or chain.ask(state, _fix_wish(state))
+    if at.step == "collect":
+        return (rooms.collect(state, FIX, winner.label, f"fix round {at.round}"),)
+    return (rooms.commands(state, Purpose.E2e, winner.seat, state.settings.verify.e2e),) if at.step == "e2e" else ()
 
 
 def panel(state: RunState) -> tuple[SeatKey, ...]:
@@ -77,15 +66,13 @@ def _answered(state: RunState, effect: effects.Effect, event: events.EffectAnswe
     state, verdict = chain.answered(state, _fix_wish(state), effect, event)
     if isinstance(verdict, Failure):
         return fail(state, verdict)
-    report = verdict.report if verdict else None
-    fixed = report if isinstance(report, FixReport) else None
+    fixed = verdict.report if verdict and isinstance(verdict.report, FixReport) else None
     return _at(state, fixed=fixed, step="collect") if verdict else state
 
 
 def _afresh(state: RunState) -> RunState:
     at = state.reviewing
-    fresh = Reviewing(round=at.round, granted=at.round - 1, picked=at.picked, why=at.why)
-    return structs.replace(state, reviewing=fresh)
+    return structs.replace(state, reviewing=Reviewing(round=at.round, granted=at.round - 1, picked=at.picked, why=at.why))
 
 
 def _again(state: RunState) -> RunState:
@@ -214,14 +201,12 @@ def _decide(state: RunState) -> RunState:
     red = red_of(at.e2e or ())
     blocked = any(f.blocks for f in at.open)
     reject = any(r.vote is Vote.Reject for r in {**at.reviews, **at.second}.values())
-    if not blocked and not red:
-        return _hand_on(state, contested=reject)
-    if _rounds_left(state) and fixer.can_fix(state):
+    if (blocked or red) and _rounds_left(state) and fixer.can_fix(state):
         return _at(state, step="fix")
-    if at.deferred:
+    if (blocked or red) and at.deferred:
         return _at(state, deferred=False, step="e2e")
     if not red:
-        return _hand_on(state, contested=reject)
+        return leave(state, PipelinePhase.FinalValidation, open_findings=at.open, contested=reject)
     reason = f"`{red[0].command}` (e2e) is red: exit status {red[0].code}"
     return fails(_at(state, step="e2e"), "red", reason, "e2e", detail=red[0].output)
 
@@ -234,10 +219,6 @@ def _once_more(state: RunState) -> RunState:
         return state
     fresh = Reviewing(round=at.round + 1, granted=at.granted + 1, basing=Basing(step="done"))
     return _asking(structs.replace(state, reviewing=fresh))
-
-
-def _hand_on(state: RunState, *, contested: bool) -> RunState:
-    return leave(state, PipelinePhase.FinalValidation, open_findings=state.reviewing.open, contested=contested)
 
 
 def _rounds_left(state: RunState) -> bool:

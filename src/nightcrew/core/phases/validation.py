@@ -8,7 +8,6 @@ from nightcrew.core.trouble import fail, fails, leave
 from nightcrew.core.work import CommandResult, Failure, PipelinePhase, Purpose
 
 NODE = "gate-fix"
-FORMAT = "pre_gate"
 
 
 def _wants(state: RunState) -> tuple[effects.Effect, ...]:
@@ -16,30 +15,20 @@ def _wants(state: RunState) -> tuple[effects.Effect, ...]:
     if at.step == "base":
         return basing.wants(state)
     missing = rooms.author(state, winner.label)
-    if missing:
-        return missing
-    match at.step:
-        case "pre_gate":
-            return (rooms.commands(state, Purpose.PreGate, winner.seat, verify.pre_gate),)
-        case "format":
-            return (rooms.collect(state, FORMAT, winner.label, "pre-gate"),)
-        case "gate":
-            return (rooms.commands(state, Purpose.Gate, winner.seat, verify.gate, cached=not at.fresh),)
-        case "fix":
-            return chain.ask(state, _wish(state))
-        case "collect":
-            return (rooms.collect(state, NODE, winner.label, f"gate fix {at.rounds}"),)
-        case "e2e":
-            return (rooms.commands(state, Purpose.E2e, winner.seat, verify.e2e),)
-        case _:
-            return ()
+    if missing or at.step == "fix":
+        return missing or chain.ask(state, _wish(state))
+    if at.step in {"format", "collect"}:
+        node, why = (NODE, f"gate fix {at.rounds}") if at.step == "collect" else ("pre_gate", "pre-gate")
+        return (rooms.collect(state, node, winner.label, why),)
+    cached = at.step == "gate" and not at.fresh  # the other steps are named as what they run
+    return (rooms.commands(state, Purpose(at.step), winner.seat, getattr(verify, at.step), cached=cached),)
 
 
 def _arrived(state: RunState) -> RunState:
     at, verify = state.validating, state.settings.verify
     if at.step == "base" and at.basing.step == "done":
         return _at(state, step="pre_gate")
-    if (at.step == "pre_gate" and not verify.pre_gate) or (at.step == "e2e" and not verify.e2e):
+    if at.step in {"pre_gate", "e2e"} and not getattr(verify, at.step):
         return _at(state, step="gate")
     if at.step == "gate" and not verify.gate:
         return leave(state, PipelinePhase.CommitMessage, gated=state.chosen.change.tree)
@@ -66,10 +55,6 @@ def _answered(state: RunState, effect: effects.Effect, event: events.EffectAnswe
     return _at(state, step="collect") if verdict else state
 
 
-def _afresh(state: RunState) -> RunState:
-    return structs.replace(state, validating=Validating(fresh=True))
-
-
 def _again(state: RunState) -> RunState:
     state = basing.again(state)
     at = state.validating
@@ -86,8 +71,6 @@ def _wish(state: RunState) -> chain.Wish:
 def _ran(state: RunState, purpose: Purpose, event: events.CommandsEnded) -> RunState:
     if purpose is Purpose.PreGate:
         return _at(state, step="format")
-    if purpose not in {Purpose.E2e, Purpose.Gate}:
-        return state
     if event.green and purpose is Purpose.Gate:
         return leave(state, PipelinePhase.CommitMessage, gated=state.chosen.change.tree)
     if event.green:
@@ -109,4 +92,4 @@ def _at(state: RunState, **changes: object) -> RunState:
     return structs.replace(state, validating=structs.replace(state.validating, **changes))
 
 
-PHASE = Phase(_afresh, _again, _arrived, _wants, _answered, winner=True)
+PHASE = Phase(lambda s: structs.replace(s, validating=Validating(fresh=True)), _again, _arrived, _wants, _answered, winner=True)
