@@ -192,3 +192,28 @@ def test_a_quota_asks_nobody_twice_at_once(crew: Crew) -> None:
     assert [start["node"] for start in crew.starts() if start["run"] == second].count("implement") == 2
     began = next(e for e in crew.entries(second) if isinstance(e.event, EffectBegun) and "/StartTurn/" in e.event.key)
     assert began.at - crew.entries(second)[0].at >= 1_700.0
+
+
+def test_a_very_long_sleep_is_told_once(crew: Crew) -> None:
+    """A wait for quota beyond `recovery.max_sleep` sends one notification, also when the run is driven anew, and goes on."""
+    told = crew.home / "told"
+    crew.solo()
+    crew.settle(
+        *crew.agents("alpha"),
+        roles={"developer": ["alpha"]},
+        pipeline={"plan": False, "reviewers": 0},
+        land=LOCAL,
+        verify={"gate": [GATE]},
+        notify={"command": ["sh", "-c", f"echo {{summary}} >> {told}"]},
+    )
+    spent = {"node": "implement", "turn": 1, "do": [{"notice": "quota", "reason": "spent", "reset_in": 8 * 3600}]}
+    crew.play(spent)
+
+    asleep = crew.call("run", "--no-wait", "write the note")
+    again = crew.call("resume", "--no-wait", crew.run)
+    end = drive(crew, crew.run)
+
+    assert (asleep.code, again.code) == (3, 3)
+    assert end.phase is PipelinePhase.Complete
+    assert [line for line in told.read_text().splitlines() if "waiting for alpha" in line and "hours" in line] != []
+    assert len([line for line in told.read_text().splitlines() if "hours" in line]) == 1

@@ -23,6 +23,9 @@ TRIES = 3  # how often the checkout's copy of a success marker may fail before t
 async def wait(effect: Timer, ctx: Ctx) -> ev.EffectAnswer:
     """Until the wall clock says so, but never longer than the span; early when an agent it waits for is free again."""
     clock, began = ctx.tools.clock, ctx.tools.clock.elapsed()
+    if effect.agents and effect.span_s > ctx.state().settings.ladder.max_sleep_s and not ctx.begun:
+        await off(_notify, ctx, f"{ctx.run}: {effect.why}, for {effect.span_s / 3600:.0f} hours")
+        ctx.tell(ev.EffectBegun(key=effect.key))
     while True:
         left = min(effect.fire_at - clock.now(), effect.span_s - (clock.elapsed() - began))
         if left <= 0:
