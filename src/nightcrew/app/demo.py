@@ -37,7 +37,7 @@ def stage(env: Mapping[str, str]) -> Stage:
     mine = {name: env[name] for name in ("PATH", "LANG", "LC_ALL", "TERM", "LD_LIBRARY_PATH") if name in env}
     mine |= {"HOME": str(home), "NIGHTCREW_HOME": str(root / "state"), "GIT_CONFIG_NOSYSTEM": "1"}
     (home / ".gitconfig").write_text("[user]\nname = Demo\nemail = demo@localhost\n")
-    script = shutil.copy(SCRIPT, root / "script.toml")
+    script = str(shutil.copy(SCRIPT, root / "script.toml"))
     for name, text in told["files"].items():
         (project / name).write_text(text.lstrip("\n").replace("{script}", script).replace("{state}", f"{root}/agents"))
     where = Stage(root, project, mine, told)
