@@ -44,7 +44,11 @@ async def run(effect: RunCommands, ctx: Ctx) -> EffectAnswer:
         results.append(await off(_result, effect, ctx, line, n, end))
         if not results[-1].green and not effect.keep_going:
             break
-    rescued = await off(_made if effect.purpose in KEEPS else _tidied, effect, ctx, ws)
+    rescued = ""
+    if effect.purpose in KEEPS:
+        await off(spare_made, ctx, effect.slot)
+    else:
+        rescued = await off(_tidied, effect, ctx, ws)
     ended = CommandsEnded(key=effect.key, results=tuple(results), tree=effect.tree, rescued=rescued)
     if stamp and ended.green:
         await off(_note, greens, {stamp})  # a torn one is nobody's stamp
@@ -69,27 +73,33 @@ def job(  # noqa: PLR0913 — one command, each of its sides by its name
 
 def _before(effect: RunCommands, ctx: Ctx, ws: Workspace) -> None:
     """Note which files are ignored. A gate sees what will land and what was made for it: the others go, and are noted (decision 0031)."""
-    if effect.purpose not in {Purpose.Gate, *KEEPS}:
+    if effect.purpose in KEEPS:
+        look_before(ctx, effect.slot)
+    if effect.purpose is not Purpose.Gate:
         return
-    found = workspace.ignored(ws)
-    if effect.purpose is Purpose.Gate:
-        keep = ctx.state().settings.verify.keep
-        found -= _names(_known(ctx, ws)).union(slots.verify(ws).copies, workspace.ignored(ws, keep) if keep else ())
-        for name in found:
-            slots.remove(ws.path / name)
-            with suppress(OSError):  # which ends at the first folder with something in it
-                os.removedirs((ws.path / name).parent)
-    _note(ctx.folder / "ignored", found)
+    keep = ctx.state().settings.verify.keep
+    spared = _names(_spared(ctx, effect.slot)).union(slots.verify(ws).copies, workspace.ignored(ws, keep) if keep else ())
+    gone = workspace.ignored(ws) - spared
+    for name in gone:
+        slots.remove(ws.path / name)
+        with suppress(OSError):  # which ends at the first folder with something in it
+            os.removedirs((ws.path / name).parent)
+    _note(ctx.folder / "ignored", gone)
 
 
-def _made(_effect: RunCommands, ctx: Ctx, ws: Workspace) -> str:
-    _note(_known(ctx, ws), workspace.ignored(ws) - _names(ctx.folder / "ignored"))
-    return ""
+def look_before(ctx: Ctx, slot: str) -> None:
+    """Note which files are ignored before something begins whose own are wanted: set-up, formatters, a repair."""
+    _note(ctx.folder / "ignored", workspace.ignored(ctx.workspace(slot)))
 
 
-def _known(ctx: Ctx, ws: Workspace) -> Path:
-    # The list of the ignored files that set-up and formatters made in a workspace.
-    return ctx.tools.journal.folder(ctx.run) / f"ignored-{ws.slot}"
+def spare_made(ctx: Ctx, slot: str) -> None:
+    """Have the gate keep the ignored files that are new since `look_before`; none if the workspace went meanwhile."""
+    with suppress(GitError):
+        _note(_spared(ctx, slot), workspace.ignored(ctx.workspace(slot)) - _names(ctx.folder / "ignored"))
+
+
+def _spared(ctx: Ctx, slot: str) -> Path:
+    return ctx.tools.journal.folder(ctx.run) / f"ignored-{slot}"
 
 
 def _note(path: Path, names: set[str]) -> None:

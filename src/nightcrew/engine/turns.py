@@ -12,8 +12,9 @@ from nightcrew.core.effects import StartTurn
 from nightcrew.core.phases.catalog import READERS
 from nightcrew.core.roster import Agent
 from nightcrew.core.state import agent_of, line
+from nightcrew.core.trouble import NODE as DEV_FIX
 from nightcrew.core.work import Brief, Class, Outcome, Part
-from nightcrew.engine import jobs, shelter
+from nightcrew.engine import commands, jobs, shelter
 from nightcrew.engine.tools import Ctx, off
 from nightcrew.git import slots, snapshot, workspace
 from nightcrew.git.collect import head_of
@@ -36,10 +37,15 @@ async def run(effect: StartTurn, ctx: Ctx) -> ev.EffectAnswer:
         refused = await _admit(effect, ctx, agent)
         if refused is not None:
             return refused
+        if effect.node == DEV_FIX:
+            await off(commands.look_before, ctx, effect.slot)
         found = await off(_start, effect, ctx, agent, turn)
     if not ctx.begun:
         ctx.tell(ev.EffectBegun(key=effect.key))
-    return await off(_over, effect, ctx, agent, turn, await jobs.ended(ctx.folder, found))
+    end = await jobs.ended(ctx.folder, found)
+    if effect.node == DEV_FIX:
+        await off(commands.spare_made, ctx, effect.slot)
+    return await off(_over, effect, ctx, agent, turn, end)
 
 
 async def stop(effect: StartTurn, ctx: Ctx) -> str:
