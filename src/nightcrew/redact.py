@@ -45,9 +45,14 @@ class Redactor:
         """`text` without secrets."""
         if any(value in text for value in self._values):
             text = self._known.sub(REDACTED, text)
-        for literal, shape in _SHAPES.items():
-            if literal in text:
-                text = re.sub(shape, _without, text, flags=re.ASCII)
+        before = ""
+        for _ in range(8):  # what stood beside a secret may be seen as one, now that it is gone
+            if text == before:
+                break
+            before = text
+            for literal, shape in _SHAPES.items():
+                if literal in text:
+                    text = re.sub(shape, _without, text, flags=re.ASCII)
         return text
 
     def bytes(self, data: bytes) -> bytes:
