@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from msgspec import structs
 
 from nightcrew.core import reducer, rooms
 from nightcrew.core.brief import small
@@ -381,6 +382,14 @@ def test_a_missing_message_is_the_title() -> None:
     sim.fails("alpha", bad(Class.Refused), node="commit")
     sim.run()
     assert sim.started(MakeCommit)[0].text == CommitText("Do it")
+
+
+def test_a_title_of_one_long_word_still_says_something() -> None:
+    """A title that is too long for a subject is cut at 72 characters, in the middle of a word if it must."""
+    told = story(committer="-")
+    sim = Sim(structs.replace(told, task=structs.replace(told.task, title="https://localhost/" + "x" * 100)))
+    sim.run()
+    assert sim.started(MakeCommit)[0].text.subject == "https://localhost/" + "x" * 53 + "…"
 
 
 def test_a_hook_that_refuses_is_a_red_gate() -> None:

@@ -64,8 +64,7 @@ def read(text: str) -> CommitText | None:
 
 
 def _plain(state: RunState) -> CommitText:
-    title = " ".join(state.started.task.title.split())
-    return CommitText(textwrap.shorten(title, SUBJECT, placeholder="…") or "nightcrew: work on a task")
+    return CommitText(line(" ".join(state.started.task.title.split()), SUBJECT))
 
 
 def _wish(state: RunState) -> chain.Wish:
