@@ -89,14 +89,14 @@ def test_the_innermost_path_wins(tmp_path: Path, bwrap: Mode) -> None:
 
 def test_private_takes_the_place(tmp_path: Path, bwrap: Mode) -> None:
     """A seat sees its own folder in place of a shared one, also around its workspace."""
-    for name in ("mine", "shared/work"):
+    for name in ("mine", "shared/seat"):
         (tmp_path / name).mkdir(parents=True)
     (tmp_path / "shared/transcript").write_text("another seat's")
     shared = tmp_path / "shared"
-    sandbox = Sandbox(mode=bwrap, writable=(shared / "work",), private=((tmp_path / "mine", shared),))
-    done = inside(tmp_path, f"ls {shared}; echo x > {shared}/note; echo x > {shared}/work/code", sandbox)
-    assert done.out == b"work\n"
-    assert [(tmp_path / name).exists() for name in ("mine/note", "shared/note", "shared/work/code")] == [True, False, True]
+    sandbox = Sandbox(mode=bwrap, writable=(shared / "seat",), private=((tmp_path / "mine", shared),))
+    done = inside(tmp_path, f"ls {shared}; echo x > {shared}/note; echo x > {shared}/seat/code", sandbox)
+    assert done.out == b"seat\n"
+    assert [(tmp_path / name).exists() for name in ("mine/note", "shared/note", "shared/seat/code")] == [True, False, True]
 
 
 def test_network_can_be_taken_away(tmp_path: Path, bwrap: Mode) -> None:
