@@ -12,15 +12,16 @@ from msgspec import structs
 from nightcrew import __version__
 from nightcrew.agents import catalog
 from nightcrew.app import ground, picking, wiring
-from nightcrew.app.home import known_secrets
+from nightcrew.app.home import home_of, known_secrets
 from nightcrew.app.seen import GONE
 from nightcrew.app.views import answers
 from nightcrew.config import Config
+from nightcrew.config.trust import trusted
 from nightcrew.core import events as ev
 from nightcrew.core.ids import Commit, RunId
 from nightcrew.core.roster import Agent, AgentRole
 from nightcrew.core.state import RunState
-from nightcrew.core.work import Blob, PipelinePhase, Task
+from nightcrew.core.work import PipelinePhase, Task
 from nightcrew.database import unusable
 from nightcrew.engine import local, shelter, steps
 from nightcrew.engine.waits import MARKER, foreign
@@ -28,45 +29,37 @@ from nightcrew.errors import UserError
 from nightcrew.git import landing, repo as here, slots, snapshot, workspace
 from nightcrew.git.sealed import Place, git
 from nightcrew.journal.blobs import Blobs
+from nightcrew.journal.store import Journal
 from nightcrew.redact import Redactor
 
 TITLE = 100
 
 
-class StartAsk(NamedTuple):
-    """What somebody typed after `run`; `verbs` are words of the command line, which an instruction of one word must not be."""
+def start(
+    cwd: Path, env: Mapping[str, str], text: str | None, file: Path | None = None, overrides: Mapping[str, str] | None = None
+) -> RunId:
+    """Check everything that can be checked for nothing, and write the first fact of a run for the task in `text` or `file`.
 
-    cwd: Path
-    text: str | None = None
-    file: Path | None = None
-    overrides: Mapping[str, str] = {}
-    trust: bool = False
-    allow_red_base: bool = False
-    no_sandbox: bool = False
-    verbs: frozenset[str] = frozenset()
-
-
-def start(ask: StartAsk, env: Mapping[str, str]) -> RunId:
-    """Check everything that can be checked for nothing, and write the run's first fact. Raises UserError, one line each."""
-    text, repo = _instruction(ask), here.open_repo(ask.cwd, env)
-    said = {"sandbox.mode": "off"} if ask.no_sandbox else {}
-    said |= {"verify.base": "any"} if ask.allow_red_base else {}
-    config = ground.load_config(repo, env, {**ask.overrides, **said})
-    if ask.trust:
-        ground.trust_here(ask.cwd, env)
-    ground.check_trust(config, repo, env)
+    `overrides` are settings as they were typed, such as `{"limits.usd": "5"}`. Raises UserError, one line each.
+    """
+    task, repo = _instruction(text, file), here.open_repo(cwd, env)
+    config = ground.load_config(repo, env, overrides or {})
+    if not trusted(home_of(env), here.repo_id(repo), config.digest):
+        told = f"nightcrew.toml of this repository would execute {len(config.executes)} things you have not trusted yet"
+        raise UserError(told, "look with `nightcrew trust --show`, then: nightcrew trust")
     roster, notes = _roster(config, env)
     mode, land = _check_rights(config, roster), config.settings.land
     where = here.target(repo, land.target, land.remote, land.mode)
-    at, now = _rehearsed(repo, where), time.time()
+    at, now, journal = _rehearsed(repo, where), time.time(), wiring.open_journal(env)
+    run = RunId(time.strftime("%Y%m%d-%H%M%S-", time.gmtime(now)) + secrets.token_hex(2))
+    kept, note = _housed(journal, run, repo, task, env)
     first = ev.RunStarted(
-        run=RunId(time.strftime("%Y%m%d-%H%M%S-", time.gmtime(now)) + secrets.token_hex(2)), repo=here.repo_id(repo),
-        task=Task(text.strip().splitlines()[0].strip()[:TITLE], Blob("", 0)), target=where.branch, remote=where.remote or "",
-        base=Commit(at.commit), seed=secrets.token_hex(8), roster=roster, roles=config.roles, settings=config.settings,
-        limits=config.limits, notes=tuple(note for note in (*config.notes, *notes, at.note) if note), shelter=mode,
-        version=__version__,
+        run=run, repo=here.repo_id(repo), task=kept, target=where.branch, remote=where.remote or "", base=Commit(at.commit),
+        seed=secrets.token_hex(8), roster=roster, roles=config.roles, settings=config.settings, limits=config.limits,
+        notes=tuple(filter(None, (*config.notes, *notes, at.note, note))), shelter=mode, version=__version__,
     )  # fmt: skip
-    return _write(repo, first, text, env, now)
+    journal.create(run, first.repo, kept.title, now, first)
+    return run
 
 
 def _rehearsed(repo: here.Repo, where: here.Target) -> here.Tip:
@@ -81,43 +74,37 @@ def _rehearsed(repo: here.Repo, where: here.Target) -> here.Tip:
     return at
 
 
-def _write(repo: here.Repo, first: ev.RunStarted, text: str, env: Mapping[str, str], now: float) -> RunId:
-    """The run on disk: its places known, an older run's marker gone, its first fact written. No ref is made before it."""
-    journal, top = wiring.open_journal(env), repo.work_tree or repo.git_dir
-    with unusable(folder := journal.folder(first.run)):
+def _housed(journal: Journal, run: RunId, repo: here.Repo, text: str, env: Mapping[str, str]) -> tuple[Task, str]:
+    """The run's folder and places, an older run's marker gone; its task, and a note where the checkout can hold no marker. No ref is made."""
+    top = repo.work_tree or repo.git_dir
+    with unusable(folder := journal.folder(run)):
         folder.mkdir(mode=0o700, parents=True)
     kept = Blobs(folder / "blobs", Redactor(known_secrets(env))).put(text.encode())
-    journal.set_place(first.repo, top)
-    journal.set_place(f"checkout/{first.run}", top)
+    for name in (here.repo_id(repo), f"checkout/{run}"):
+        journal.set_place(name, top)
     here.exclude(repo, f"/{MARKER.parts[0]}/")
-    if why := foreign(repo, top):
-        first = structs.replace(first, notes=(*first.notes, f"{why}: only the run's own completion marker is written"))
-    else:
+    if not (why := foreign(repo, top)):
         (top / MARKER).unlink(missing_ok=True)
-    first = structs.replace(first, task=Task(first.task.title, kept))
-    journal.create(first.run, first.repo, first.task.title, now, first)
-    return first.run
+    note = why and f"{why}: only the run's own completion marker is written"
+    return Task(text.strip().splitlines()[0].strip()[:TITLE], kept), note
 
 
-def _instruction(ask: StartAsk) -> str:
-    named = f"the task file {ask.file}" if ask.file else "the task"
-    if ask.file and ask.text is not None:
+def _instruction(text: str | None, file: Path | None) -> str:
+    named = f"the task file {file}" if file else "the task"
+    if file and text is not None:
         raise UserError("the task is told twice, in words and in a file", "leave one of them out")
     try:
         # What was typed and is not UTF-8 comes as surrogates.
-        text = (ask.file.read_bytes() if ask.file else (ask.text or "").encode(errors="surrogateescape")).decode()
+        task = (file.read_bytes() if file else (text or "").encode(errors="surrogateescape")).decode()
     except UnicodeError:
         raise UserError(f"{named} is not UTF-8", "convert it") from None
     except OSError as error:
         raise UserError(f"{named} cannot be read: {error.strerror}", "name another file") from None
-    if not text.strip():
+    if not task.strip():
         raise UserError("the task is empty", 'say what is to be done: nightcrew run "…"')
-    if "\0" in text:
+    if "\0" in task:
         raise UserError(f"{named} holds a NUL byte", "a task is plain text")
-    verb, *more = text.split()
-    if not more and verb in ask.verbs:
-        raise UserError(f"'{verb}' is a verb, not a task", f"for the verb: nightcrew {verb}; a task takes more words")
-    return text
+    return task
 
 
 def _roster(config: Config, env: Mapping[str, str]) -> tuple[tuple[Agent, ...], tuple[str, ...]]:
@@ -129,13 +116,13 @@ def _roster(config: Config, env: Mapping[str, str]) -> tuple[tuple[Agent, ...], 
         looked = [missing[name] for name in developers] or [f"looked for {', '.join(catalog.looked_for())} on PATH"]
         hint = f"install one, or describe one under [[agents]] in {ground.MACHINE_FILE}"
         raise UserError(f"no usable agent: {'; '.join(looked)}", hint)
-    roster = (_resolved(agent, found[agent.id].program, env) for agent in config.roster)
+    roster = []
+    for agent in config.roster:
+        program = found[agent.id].program
+        tells = bool(program) and catalog.KINDS[agent.kind].runs == "program"
+        version = shelter.version((program, "--version"), env) if tells else ""
+        roster.append(structs.replace(agent, program=program, version=version))
     return tuple(roster), tuple(f"agent {name}: {why}" for name, why in missing.items())
-
-
-def _resolved(agent: Agent, program: str, env: Mapping[str, str]) -> Agent:
-    argv = (program, "--version") if program and catalog.KINDS[agent.kind].runs == "program" else ()
-    return structs.replace(agent, program=program, version=shelter.version(argv, env) if argv else "")
 
 
 def _check_rights(config: Config, roster: tuple[Agent, ...]) -> str:

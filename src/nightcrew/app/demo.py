@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from nightcrew.app import control
+from nightcrew.app import control, ground
 from nightcrew.core.events import CommitMade, EffectBegun, Entry
 from nightcrew.core.ids import RunId
 from nightcrew.core.state import RunState
@@ -48,7 +48,8 @@ def stage(env: Mapping[str, str]) -> Stage:
 
 def start(where: Stage) -> RunId:
     """Hand the task off."""
-    return control.start(control.StartAsk(where.project, text=where.script["task"].strip(), trust=True), where.env)
+    ground.trust_here(where.project, where.env)
+    return control.start(where.project, where.env, where.script["task"].strip())
 
 
 def meddling(where: Stage, show: Callable[[RunState, Entry], None]) -> Callable[[RunState, Entry], None]:

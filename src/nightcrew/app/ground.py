@@ -42,8 +42,8 @@ class AgentRow(NamedTuple):
     missing: str
     roles: tuple[str, ...]
     answers: tuple[str, ...]
-    cooling_until: float = 0.0
-    why: str = ""
+    cooling_until: float
+    why: str
 
 
 def load_config(repo: Repo | None, env: Mapping[str, str], overrides: Mapping[str, str]) -> Config:
@@ -52,22 +52,6 @@ def load_config(repo: Repo | None, env: Mapping[str, str], overrides: Mapping[st
     kinds = {name: KindInfo(kind.answers, argv=kind.runs != "program", model=real, money=real) for name, kind, real in told}
     top, found = repo.work_tree if repo else None, tuple(catalog.found(env.get("PATH", "")))
     return load(top, config_home=config_home(env), kinds=kinds, overrides=overrides, found=found)
-
-
-class Untrusted(UserError):  # noqa: N818 — says how the file is
-    """The repository's file would execute what nobody trusted yet: the lines in `executes`."""
-
-    def __init__(self, executes: tuple[str, ...]) -> None:
-        """Keep the lines for the face that asks."""
-        told = f"nightcrew.toml of this repository would execute {len(executes)} things you have not trusted yet"
-        super().__init__(told, "look with `nightcrew trust --show`, then: nightcrew trust")
-        self.executes = executes
-
-
-def check_trust(config: Config, repo: Repo, env: Mapping[str, str]) -> None:
-    """Nothing of the repository's file runs before a person trusted it (rulings 35). Raises `Untrusted`."""
-    if not trusted(home_of(env), repo_id(repo), config.digest):
-        raise Untrusted(config.executes)
 
 
 def init(cwd: Path, env: Mapping[str, str]) -> Path:
@@ -91,16 +75,10 @@ def trust_here(cwd: Path, env: Mapping[str, str]) -> tuple[str, ...]:
     return config.executes
 
 
-def executes(cwd: Path, env: Mapping[str, str]) -> tuple[str, ...]:
-    """What this repository's file would execute, trusted or not."""
-    return load_config(open_repo(cwd, env), env, {}).executes
-
-
-def _config(cwd: Path, env: Mapping[str, str]) -> Config:
-    repo = None
-    with suppress(UserError):
-        repo = open_repo(cwd, env)
-    return load_config(repo, env, {})
+def executes(cwd: Path, env: Mapping[str, str]) -> tuple[tuple[str, ...], bool]:
+    """What this repository's file would execute, and whether a person trusts all of it, as it is now (rulings 35)."""
+    config = load_config(repo := open_repo(cwd, env), env, {})
+    return config.executes, trusted(home_of(env), repo_id(repo), config.digest)
 
 
 def doctor(cwd: Path, env: Mapping[str, str]) -> tuple[list[Check], tuple[Row, ...]]:
@@ -121,9 +99,9 @@ def doctor(cwd: Path, env: Mapping[str, str]) -> tuple[list[Check], tuple[Row, .
     checks += [Check("note", ok=True, text=str(note)) for note in (*config.notes, *config.warnings)]
     if repo and not trusted(home_of(env), repo_id(repo), config.digest):
         checks.append(Check("trust", ok=False, text=f"{REPOSITORY_FILE} is not trusted yet", hint="nightcrew trust"))
-    rows = agents(cwd, env)
+    rows = _agents(config, env)
     checks += [Check(f"agent {r.id}", ok=not r.missing, text=r.missing or r.program) for r in rows]
-    if not any(not r.missing and str(AgentRole.Developer) in r.roles for r in rows):
+    if not any(not r.missing and AgentRole.Developer in r.roles for r in rows):
         told = f"nobody can work; looked for {', '.join(catalog.looked_for())} on PATH"
         checks.append(Check("agents", ok=False, text=told, hint=f"describe one under [[agents]] in {MACHINE_FILE}"))
     return checks, resolved(config)
@@ -142,22 +120,25 @@ def _machine(home: Path) -> list[Check]:
     return [check._replace(hint="") if check.ok else check for check in checks]
 
 
-def agents(cwd: Path, env: Mapping[str, str]) -> list[AgentRow]:
-    """The roster here: where each program is, what it sits for, who cools down until when."""
-    config, rows = _config(cwd, env), []
-    ledger = Ledger(home_of(env)) if (home_of(env) / "ledger.db").exists() else None
+def agents(cwd: Path, env: Mapping[str, str], clear: str = "") -> list[AgentRow]:
+    """The roster here: where each program is, what it sits for, who cools down until when. `clear`: an agent a person knows to be free again."""
+    repo = None
+    with suppress(UserError):
+        repo = open_repo(cwd, env)
+    config = load_config(repo, env, {})
+    if clear:
+        known = {str(agent.id): agent for agent in config.roster}
+        if clear not in known:
+            raise UserError(f"there is no agent {clear!r}", f"there are: {', '.join(known) or 'none'}")
+        Ledger(home_of(env)).clear(known[clear])
+    return _agents(config, env)
+
+
+def _agents(config: Config, env: Mapping[str, str]) -> list[AgentRow]:
+    ledger, rows = Ledger(home_of(env)) if (home_of(env) / "ledger.db").exists() else None, []
     for agent in config.roster:
-        found = catalog.resolve(agent, env.get("PATH", ""))
-        roles = tuple(str(role) for role in AgentRole if agent.id in config.roles.chain(role))
-        row = AgentRow(agent.id, agent.kind, agent.model, found.program, found.why_not, roles, tuple(map(str, agent.answers)))
-        cooling = ledger.cooling_of(agent, time.time()) if ledger else None
-        rows.append(row._replace(cooling_until=cooling.until, why=cooling.why) if cooling else row)
+        found, cooling = catalog.resolve(agent, env.get("PATH", "")), ledger and ledger.cooling_of(agent, time.time())
+        until, why = (cooling.until, cooling.why) if cooling else (0.0, "")
+        roles = tuple(role for role in AgentRole if agent.id in config.roles.chain(role))
+        rows.append(AgentRow(agent.id, agent.kind, agent.model, found.program, found.why_not, roles, agent.answers, until, why))
     return rows
-
-
-def warm(cwd: Path, env: Mapping[str, str], agent: str) -> int:
-    """Forget that an agent cools down, because a person knows better; how many entries went."""
-    known = {str(a.id): a for a in _config(cwd, env).roster}
-    if agent not in known:
-        raise UserError(f"there is no agent {agent!r}", f"there are: {', '.join(known) or 'none'}")
-    return Ledger(home_of(env)).clear(known[agent])

@@ -8,8 +8,7 @@ from pathlib import Path
 
 import click
 
-from nightcrew.app import control
-from nightcrew.app.ground import Untrusted
+from nightcrew.app import control, ground
 from nightcrew.app.picking import Pick
 from nightcrew.app.seen import RunId, seen
 from nightcrew.app.text import VALVES, ending_told
@@ -26,36 +25,38 @@ limit_option = click.option("--limit", multiple=True, metavar="NAME=VALUE", help
 @click.command
 @click.argument("text", nargs=-1)
 @click.option("--file", "file_", type=click.Path(path_type=Path), help="Read the task from a file.")
-@click.option("--mode", help="branch (default), local or push: where the result goes.")
-@click.option("--target", help="The branch to land on.")
+@click.option("--mode", "land__mode", help="branch (default), local or push: where the result goes.")
+@click.option("--target", "land__target", help="The branch to land on.")
+@click.option("--allow-red-base", "verify__base", flag_value="any", default=None, help="Start although the checks are red.")
+@click.option("--no-sandbox", "sandbox__mode", flag_value="off", default=None, help="Agents run without a sandbox.")
 @limit_option
 @click.option("--trust", is_flag=True, help="Trust the commands of this repository's nightcrew.toml.")
-@click.option("--allow-red-base", is_flag=True, help='Start on red checks although verify.base is "green".')
-@click.option("--no-sandbox", is_flag=True, help="Agents run without a sandbox.")
 @no_wait_option
 @json_option
 def run(
-    *, text: tuple[str, ...], file_: Path | None, mode: str | None, target: str | None, limit: tuple[str, ...],
-    no_wait: bool, json_: bool, **switches: bool,
+    *, text: tuple[str, ...], file_: Path | None, limit: tuple[str, ...], trust: bool, no_wait: bool, json_: bool,
+    **settings: str | None,
 ) -> int:  # fmt: skip
     """Hand off the task TEXT (`-`: what is piped in) and see it through: plan, work, review, gate, landing."""
-    given = {"land.mode": mode, "land.target": target, **{f"limits.{k}": v for k, v in _limits(limit).items()}}
-    overrides = {name: value for name, value in given.items() if value is not None}
+    overrides = {name.replace("__", "."): value for name, value in settings.items() if value is not None}
+    overrides |= {f"limits.{name}": value for name, value in _limits(limit).items()}
     words = sys.stdin.buffer.read().decode(errors="surrogateescape") if text == ("-",) else " ".join(text) if text else None
-    ask = control.StartAsk(folder(), words, file_, overrides, verbs=frozenset(TABLE), **switches)
-    return _drive(_started(ask), json_=json_, wait=not no_wait)
+    if (verb := (words or "").strip()) in TABLE:
+        raise UserError(f"'{verb}' is a verb, not a task", f"for the verb: nightcrew {verb}; a task takes more words")
+    if trust or _trusts():
+        ground.trust_here(folder(), environment())
+    started = control.start(folder(), environment(), words, file_, overrides)
+    return _drive(started, json_=json_, wait=not no_wait)
 
 
-def _started(ask: control.StartAsk) -> RunId:
-    try:
-        return control.start(ask, environment())
-    except Untrusted as untrusted:
-        if not (sys.stdin.isatty() and sys.stderr.isatty()):
-            raise
-        click.echo("\n".join(["nightcrew.toml of this repository would execute:", *untrusted.executes]), err=True)
-        if not click.confirm("Trust this, and start?", err=True):
-            raise
-        return control.start(ask._replace(trust=True), environment())
+def _trusts() -> bool:
+    """Whether the person at the terminal trusts what is not trusted yet; nobody there, or nothing to ask: False."""
+    if not (sys.stdin.isatty() and sys.stderr.isatty()):
+        return False
+    named, trusted = ground.executes(folder(), environment())
+    if named and not trusted:
+        click.echo("\n".join(["nightcrew.toml of this repository would execute:", *named]), err=True)
+    return bool(named) and not trusted and click.confirm("Trust this, and start?", err=True)
 
 
 @click.command

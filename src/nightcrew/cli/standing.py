@@ -11,13 +11,11 @@ from nightcrew.cli.output import environment, folder, json_option, say
 
 
 @click.command
-@click.option("--clear", metavar="AGENT", help="Forget that this agent cools down.")
+@click.option("--clear", default="", metavar="AGENT", help="Forget that this agent cools down.")
 @json_option
-def agents(*, clear: str | None, json_: bool) -> None:
+def agents(*, clear: str, json_: bool) -> None:
     """The roster: where each program is, what it sits for, who cools down and until when."""
-    if clear:
-        ground.warm(folder(), environment(), clear)
-    rows, told = ground.agents(folder(), environment()), []
+    rows, told = ground.agents(folder(), environment(), clear), []
     for row in rows:
         until = row.cooling_until and f"cools down until {clock(row.cooling_until, time.time())}"
         why = f" ({row.why})" if row.why else ""
@@ -51,7 +49,7 @@ def init() -> None:
 @click.option("--show", is_flag=True, help="Only say what would be executed.")
 def trust(*, show: bool) -> None:
     """Trust what this repository's nightcrew.toml executes, as it is now; a change is asked about again."""
-    named = (ground.executes if show else ground.trust_here)(folder(), environment())
+    named = ground.executes(folder(), environment())[0] if show else ground.trust_here(folder(), environment())
     told = [*named, *([] if show else ["trusted"])] if named else ["nothing in this repository's settings is executed"]
     click.echo("\n".join(told))
 
