@@ -26,7 +26,7 @@ LOOK_S = 0.1  # between two looks at a run that another process drives
 
 def changes(step: Step) -> list[str]:
     """What a fact means to somebody who follows the run, in lines."""
-    told = [found for found in said(step) if found.topic != "kept"]
+    told = [found for found in said(step) if found.topic not in {"kept", "cooling"}]
     return [f"{t.topic}: {t.what}" if t.topic in {"note", "rescued"} else t.what for t in told]
 
 
@@ -37,6 +37,8 @@ def panel(state: RunState, now: float, env: Mapping[str, str]) -> list[str]:
     cost = f"{spent.usd:.2f} usd" + (f" + {spent.unpriced} unpriced" if spent.unpriced else "")
     stand = " · ".join(filter(None, (at, rounds_of(state), cost, count(spent.turns, "turn"))))
     lines = [f"── {stands.short} · {state.started.task.title}", stand, *_places(state, now, env)]
+    if cools := [f"{agent} until {clock(until, now)}" for agent, until in state.cooling.items() if until > now]:
+        lines.append(f"cooling: {', '.join(cools)}")
     if question := next(iter(state.questions.values()), None):
         lines.append(f"next: {line(question.text)} {answer_command(state, question)}")
     elif timer := waits_for(state):

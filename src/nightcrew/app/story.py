@@ -14,6 +14,11 @@ from nightcrew.core.settings import Spend
 from nightcrew.core.state import Reviewing, RunState
 
 _ALONE = frozenset({"plan", "implement", "review", "commit", "dev-fix"})  # nodes whose seats say enough
+# What a recovery forgets, by its level.
+RESETS = (
+    "nothing reset", "nothing reset", "reset: the progress, chains and conversations of that phase",
+    "reset: plan, work, reviews and commit of an iteration, all chains and conversations", "reset: everything since the run began",
+)  # fmt: skip
 TAIL_LINES = 12  # of a red command's output
 Said = tuple[str, ...]  # a topic, a line, and further lines that belong to it
 
@@ -56,6 +61,7 @@ class Recovery(Struct, frozen=True):
     attempts: int
     level: int
     next_at: float | None
+    since_at: float | None
     record: tuple[Line, ...]
 
 
@@ -70,6 +76,8 @@ class Story(Struct, frozen=True):
     seq: int
     turns: tuple[Turn, ...]
     handovers: tuple[work.Handover, ...]
+    cooling: dict[str, float]
+    quota_losses: tuple[work.QuotaLoss, ...]
     candidates: tuple[work.Candidate, ...]
     winner: str
     recovery: Recovery
@@ -93,12 +101,13 @@ def story(entries: Sequence[ev.Entry]) -> Story:
     state, lines = told[-1].after, tuple(line for step in told for line in said(step))
     turns, candidates = sorted(_turns(told), key=lambda turn: turn.began_at), tuple(state.candidates.values())
     record, t = tuple(line for line in lines if line.topic == "recovery"), state.trouble
-    recovery = Recovery(None, 0, 0, None, record)
+    recovery = Recovery(None, 0, 0, None, None, record)
     if t and not (t.over or state.done):
-        recovery = Recovery(t.failure, t.attempts, t.level, t.wait_until or None, record)
+        recovery = Recovery(t.failure, t.attempts, t.level, t.wait_until or None, t.since, record)
+    cooling = {str(agent): until for agent, until in state.cooling.items() if until > state.at}
     return Story(
-        conclusion(state), state.started, state.base, entries[0].at, state.at, state.seq, tuple(turns), state.handovers, candidates,
-        state.winner, recovery, tuple(state.questions.values()), lines, state.spend, state.landing,
+        conclusion(state), state.started, state.base, entries[0].at, state.at, state.seq, tuple(turns), state.handovers, cooling,
+        state.quota_losses, candidates, state.winner, recovery, tuple(state.questions.values()), lines, state.spend, state.landing,
     )  # fmt: skip
 
 
@@ -125,7 +134,6 @@ WORDS: dict[type[ev.Event], tuple[str, str]] = {
     ev.DevFixSkipped: ("recovery", "no dev-fix: {reason}"), ev.DevFixAgentUnavailable: ("recovery", "nobody can work now: {reason}"),
     ev.ChainReset: ("recovery", "the {chain} chain starts at its front again"),
     ev.RecoveryEscalated: ("recovery", "level {from_level} becomes {to_level}"),
-    ev.RecoveryAttempted: ("recovery", "back to {target_phase} at level {level}"),
     ev.RecoverySucceeded: ("recovery", "recovered at attempt {total_attempts}"),
     ev.CompletionMarkerWriteFailed: ("recovery", "the completion marker could not be written: {error}"),
 }  # fmt: skip
@@ -138,10 +146,10 @@ def said(step: Step) -> Iterator[Line]:
     told: list[Said] = [(topic, words.format_map({name: getattr(event, name) for name in event.__struct_fields__}))]
     opened = before.open.get(event.key) if isinstance(event, ev.Answer) else None
     if opened and isinstance(opened.effect, StartTurn):
-        told += _of_turn(opened.effect, event, at - opened.at)
+        told += _of_turn(opened.effect, step.entry, opened.at)
         if (before.reviewing.step, after.reviewing.step) == ("fix", "collect"):
             told += _of_fix(opened.effect.agent, after.reviewing)
-    told += _of_work(step)
+    told += (*_of_work(step), *_of_recovery(step))
     told += [(name, text) for name, field in (("note", "notes"), ("kept", "kept")) for text in getattr(event, field, ())]
     if opened and (ref := getattr(event, "ref", "") or getattr(event, "rescued", "")):
         told.append(("rescued", f"{ref} (from {opened.effect.seat})" if opened.effect.seat else ref))
@@ -156,19 +164,24 @@ def said(step: Step) -> Iterator[Line]:
     return (Line(seq, at, topic, words, tuple(more)) for topic, words, *more in told if words)
 
 
-def _of_turn(turn: StartTurn, event: ev.Event, took_s: float) -> Iterator[Said]:
-    at = where(turn.node, turn.seat)
-    match event:
+def _of_turn(turn: StartTurn, entry: ev.Entry, began_at: float) -> Iterator[Said]:
+    at, cools = where(turn.node, turn.seat), f"{turn.agent} cools down until "
+    match entry.event:
         case ev.EffectBegun():
             yield "turn", f"{at}: {turn.agent} begins"
         case ev.TurnEnded(outcome=outcome):
             how = f"{outcome.kind}: {outcome.reason}" if outcome.reason else outcome.kind
             price = f", {outcome.usd:.2f} usd" if outcome.usd is not None else ""
-            yield "turn", f"{at}: {turn.agent} ended, {how} ({span(took_s)}{price})"
+            yield "turn", f"{at}: {turn.agent} ended, {how} ({span(entry.at - began_at)}{price})"
+            if outcome.kind is work.Class.Quota and outcome.reset_at:
+                yield "cooling", f"{cools}{clock(outcome.reset_at, entry.at)}: {outcome.reason}"
         case ev.TurnLost():
             yield "turn", f"{at}: the turn of {turn.agent} vanished and is asked again"
         case ev.Cancelled():
             yield "turn", f"{at}: {turn.agent} stopped"
+        case ev.AgentCooling(until=until, window=window, source=source, why=why):
+            told = ", ".join(filter(None, (why, window, source)))
+            yield "cooling", f"{cools}{clock(until, entry.at)}" + (f": {told}" if told else "")
         case _:
             return
 
@@ -191,8 +204,20 @@ def _of_work(step: Step) -> Iterator[Said]:
             yield "work", f"the target moved to {tip[:10]}: {how}"
         case ev.EffectStarted(effect=Timer(fire_at=until, why=why)):
             yield "wait", f"waiting until {clock(until, step.entry.at)}: {why}"
+        case _:
+            return
+
+
+def _of_recovery(step: Step) -> Iterator[Said]:
+    """How an attempt ended, what it reset, and where the work that was there is."""
+    match step.entry.event:
         case ev.DevFixCompleted(success=success, summary=summary):
             yield "recovery", f"dev-fix {'done' if success else 'failed'}" + (f": {summary}" if summary else "")
+        case ev.RecoveryAttempted(level=level, attempt_count=n, target_phase=phase):
+            yield "recovery", f"{f'attempt {n}: ' if n else ''}back to {phase} at level {level}, {RESETS[level]}"
+        case ev.WorkspaceReset(key=key, head=head, rescued=ref, skipped=skipped) if opened := step.before.open.get(key):
+            left = f", {count(len(skipped), 'repair')} left out" if skipped else ""
+            yield "recovery", f"{opened.effect.seat} is set back to {head[:10]}{left}, rescued: {ref or 'nothing was unsaved'}"
         case _:
             return
 

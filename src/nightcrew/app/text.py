@@ -1,5 +1,6 @@
 """A story in words for a terminal: plain lines, no colour. What is told comes from `story`."""
 
+from collections import Counter
 from collections.abc import Callable, Iterator
 from functools import partial
 
@@ -7,7 +8,7 @@ from nightcrew.app.story import Story, size
 from nightcrew.app.views import EXITS, Conclusion, clock, count, span
 from nightcrew.core.settings import VALVES, Limit
 from nightcrew.core.state import line
-from nightcrew.core.work import Outcome
+from nightcrew.core.work import Class, Outcome
 
 __all__ = ["VALVES", "ending_told", "recovery_told", "told"]
 
@@ -62,7 +63,9 @@ def _seats(story: Story) -> Iterator[str]:
         runs = [f", runs since {clock(turn.began_at, story.last_at)}" for turn in mine if turn.ended_at is None]
         said = [_gist(turn.outcome) for turn in mine if turn.outcome]
         last = f" · {said[-1]}" if said and said[-1] else ""
-        yield f"{seat:<10} {mine[-1].agent:<12} {count(len(mine), 'turn')}, {span(took)}{''.join(runs)}{last}"
+        nodes = Counter(turn.node for turn in mine)
+        rounds = f" ({', '.join(f'{node} {n}' for node, n in nodes.items())})" if len(nodes) > 1 else ""
+        yield f"{seat:<10} {mine[-1].agent:<12} {count(len(mine), 'turn')}{rounds}, {span(took)}{''.join(runs)}{last}"
         for turn in mine:
             if turn.kind not in {"ok", ""}:
                 why = f": {turn.outcome.reason}" if turn.outcome and turn.outcome.reason else ""
@@ -90,6 +93,9 @@ def _cost(story: Story) -> Iterator[str]:
     c = story.spend
     unpriced = f", {c.unpriced} of {count(c.turns, 'turn')} without a price" if c.unpriced else ""
     yield f"{c.usd:.2f} usd{unpriced} · {c.tokens} tokens · {count(c.turns, 'turn')} · {span(c.wall_s)} busy"
+    if spent := [turn.outcome for turn in story.turns if turn.outcome and turn.kind == Class.Quota]:
+        usd, lost = sum(outcome.usd or 0.0 for outcome in spent), count(len(story.quota_losses), "call")
+        yield f"quota: {count(len(spent), 'turn')} ended on it ({usd:.2f} usd), {lost} had nobody left to ask"
     yield "limits: " + " · ".join(_bound(valve, getattr(story.started.limits, valve)) for valve in VALVES)
 
 
@@ -112,8 +118,8 @@ Section = Callable[[Story], Iterator[str]]
 # Title and lines of each part of a story; a part without lines is left out.
 SECTIONS: dict[str, Section] = {
     "Questions": partial(_timed, "question"), "Notes": partial(_once, "note"), "Phases": partial(_timed, "phase"),
-    "Seats": _seats, "Chains": _chains, "Handovers": partial(_timed, "handover"), "Candidates": _candidates,
-    "Review": partial(_timed, "review"), "Commands": partial(_timed, "commands"), "Recovery": partial(_timed, "recovery"),
+    "Seats": _seats, "Chains": _chains, "Handovers": partial(_timed, "handover"), "Cooling": partial(_once, "cooling"),
+    "Candidates": _candidates, "Review": partial(_timed, "review"), "Commands": partial(_timed, "commands"), "Recovery": partial(_timed, "recovery"),
     "Waits": partial(_timed, "wait"), "Rescued work": partial(_once, "rescued"), "Cost": _cost, "Kept": partial(_once, "kept"),
     "Landing": _landing,
 }  # fmt: skip

@@ -70,7 +70,7 @@ def _goes_on(state: RunState) -> tuple[str, str]:
         back = "" if state.phase is PipelinePhase.AwaitingDevFix else f", back in {state.phase}"
         then = f", next at {clock(trouble.wait_until, state.at)}" if trouble.wait_until else back
         attempt = f"level {max(1, trouble.level)}, attempt {trouble.attempts + (not trouble.finished)}"
-        return "recovering", f"{attempt}{then}, because {trouble.failure.reason}"
+        return "recovering", f"{attempt}{then}, because {trouble.failure.reason}, since {clock(trouble.since, state.at)}"
     if timer:
         why = f": {trouble.failure.reason}" if trouble else ""
         return "waiting", f"until {clock(timer.fire_at, state.at)}, {timer.why}{why}"

@@ -170,6 +170,7 @@ class AgentCooling(Answer, frozen=True, tag=True):
     until: float
     window: str = ""
     source: str = ""
+    why: str = ""  # what it said when that became known, maybe to another run
 
 
 class CommandsEnded(Answer, frozen=True, tag=True):

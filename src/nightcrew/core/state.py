@@ -172,6 +172,7 @@ class Trouble(Struct, frozen=True, omit_defaults=True, kw_only=True):
     repairs: tuple[Repair, ...] = ()
     tree: Tree = Tree("")  # of the work, when it failed last
     iteration: int = 0  # the furthest iteration in which it failed
+    since: float = 0.0  # when it began to fail like this
     same: int = 0  # how often in a row it failed alike at level 4 with an unchanged tree
     over: bool = False  # the phase that failed completed; the success is recorded before anything else
 

@@ -45,15 +45,16 @@ def fail(state: RunState, failure: Failure) -> RunState:
         return state
     before, phase = state.trouble, state.phase
     tree = state.winning.change.tree if state.winning else Tree("")
-    new = Trouble(failure=failure, failed_phase=phase, furthest=phase, tree=tree, iteration=state.iteration)
+    new = Trouble(failure=failure, failed_phase=phase, furthest=phase, tree=tree, iteration=state.iteration, since=state.at)
     if before is None or before.over:
         return enter(state, Phase.AwaitingDevFix, trouble=new)
     # Going back to the start, with whatever was repaired, led to the very same end.
-    alike = before.level >= 4 and before.tree == tree and before.failure.signature == failure.signature
+    as_before = before.failure.signature == failure.signature
+    alike = before.level >= 4 and before.tree == tree and as_before
     trouble = structs.replace(
         new, furthest=max(before.furthest, phase, key=ORDER.index), iteration=max(before.iteration, state.iteration),
         same=before.same + 1 if alike else 0, attempts=before.attempts, level=before.level, attempted=before.attempted,
-        waits=before.waits, repairs=before.repairs,
+        waits=before.waits, repairs=before.repairs, since=before.since if as_before else state.at,
     )  # fmt: skip
     return enter(state, Phase.AwaitingDevFix, trouble=trouble)
 

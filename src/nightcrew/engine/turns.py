@@ -72,7 +72,8 @@ async def _admit(effect: StartTurn, ctx: Ctx, agent: Agent) -> ev.EffectAnswer |
     while found := await off(ctx.tools.ledger.ask, agent, ctx.folder, ctx.tools.clock.now(), ctx.tools.max_turns):
         if isinstance(found, Cooling):
             how = "assumed" if found.losses else ""
-            return ev.AgentCooling(key=effect.key, agent=agent.id, until=found.until, window=found.window, source=how)
+            until, window, why = found.until, found.window, found.why
+            return ev.AgentCooling(key=effect.key, agent=agent.id, until=until, window=window, source=how, why=why)
         await ctx.tools.clock.sleep(look_s)
         look_s = min(2 * look_s, LONGEST_LOOK_S)
     return None

@@ -11,13 +11,14 @@ from nightcrew.app.live import TAIL, activity, changes, follow, panel
 from nightcrew.app.seen import effect_folder, outputs, replayed, seen, told as replay_told
 from nightcrew.app.story import steps
 from nightcrew.core.effects import StartTurn
+from nightcrew.core.ids import AgentId
 from nightcrew.core.roster import AgentRole, Roles
 from nightcrew.core.settings import Pipeline
 from nightcrew.core.state import RunState
 from nightcrew.core.work import PipelinePhase
 from nightcrew.errors import UserError
 from unit.app.test_story import eventful, stays_red
-from unit.app.worlds import RUN, World, started, written
+from unit.app.worlds import BEGAN_AT, RUN, World, started, written
 
 
 def lines(world: World) -> list[str]:
@@ -86,6 +87,14 @@ def test_the_panel_shows_seats_rounds_spend_and_what_comes_next(tmp_path: Path) 
     assert panel(later, later.at, env)[1].startswith("recovering: level 2, attempt 4, next at ")
     pause = world.play(lambda s: any(o.effect.node == "recovery" for o in s.open.values())).state
     assert "pause before recovery attempt" in panel(pause, pause.at, env)[-1]
+
+
+def test_the_panel_names_who_cools_down(tmp_path: Path) -> None:
+    """Whoever cannot be asked stands there with the time it can, and no longer than that."""
+    state = structs.replace(World().play(working).state, cooling={AgentId("opus"): BEGAN_AT + 7_200})
+    env = {"NIGHTCREW_HOME": str(tmp_path)}
+    assert "cooling: opus until 16:26" in panel(state, BEGAN_AT, env)
+    assert not [text for text in panel(state, BEGAN_AT + 7_200, env) if "cooling" in text]
 
 
 def test_a_turn_that_waits_for_its_slot_is_queued(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from nightcrew.app.story import WORDS, Line, Story, story
 from nightcrew.app.text import recovery_told, told
-from nightcrew.app.views import undo
+from nightcrew.app.views import clock, undo
 from nightcrew.core import events as ev
 from nightcrew.core.effects import Effect, RunCommands, StartTurn
 from nightcrew.core.ids import Commit
@@ -14,7 +14,7 @@ from nightcrew.core.roster import AgentRole
 from nightcrew.core.settings import Limit, Limits
 from nightcrew.core.state import RunState
 from nightcrew.core.work import Class, Finding, FixReport, Landing, PipelinePhase, Purpose, Reviewed, Severity, Vote
-from unit.app.worlds import BEGAN_AT, STEP_S, World, bad, ok, red, started
+from unit.app.worlds import BEGAN_AT, OPUS, STEP_S, World, bad, ok, red, started
 
 BLOCKER = Finding(Severity.Blocker, "loses the last second", "clock.py", 12)
 
@@ -109,8 +109,73 @@ def test_recovery_is_told_attempt_by_attempt() -> None:
     assert at.next_at is not None
     said = [line.what for line in at.record]
     assert said[0] == "FinalValidation failed: gate `make check` is red: exit status 1"
-    assert said.count("back to FinalValidation at level 1") == 3
+    assert [text for text in said if text.startswith("attempt ")] == [
+        f"attempt {n}: back to FinalValidation at level 1, nothing reset" for n in (1, 2, 3)
+    ]
     assert any("level 2" in line for line in recovery_told(story(world.entries)))
+
+
+def test_an_attempt_tells_what_it_reset_and_what_it_rescued() -> None:
+    """R21: a deeper level says what it forgets; each workspace that is set back, to which commit, and where what stood there is."""
+    world = World(reply=stays_red).play(lambda s: s.trouble is not None and s.trouble.attempts == 10, limit=900)
+    said = [line.what for line in story(world.entries).recovery.record]
+    fourth = said.index(
+        "attempt 4: back to FinalValidation at level 2, reset: the progress, chains and conversations of that phase"
+    )
+    back = next(e.event for e in world.entries if isinstance(e.event, ev.WorkspaceReset))
+    assert said[fourth + 1] == f"impl-A is set back to {back.head[:10]}, rescued: refs/nightcrew/rescue/a1b2/1"
+    assert "attempt 7: back to Planning at level 3, reset: plan, work, reviews" in "\n".join(said)
+    assert said[fourth + 1] in "\n".join(recovery_told(story(world.entries)))
+
+
+def test_a_failure_is_told_with_the_time_it_began() -> None:
+    """`since` is when the run first failed like this: it stays while that repeats, and begins anew with another failure."""
+    first = World(reply=stays_red).play(lambda s: s.trouble is not None)
+    began = first.entries[-1].at
+    later = World(reply=stays_red).play(lambda s: s.trouble is not None and s.trouble.attempts == 3)
+    assert story(later.entries).recovery.since_at == began
+
+    def then_otherwise(state: RunState, effect: Effect) -> ev.Event | None:
+        if isinstance(effect, RunCommands) and effect.purpose is Purpose.Gate:
+            said = "1 failed" if state.trouble is None else "another thing"
+            return ev.CommandsEnded(key=effect.key, results=(red(said=said),))
+        return None
+
+    other = World(reply=then_otherwise).play(lambda s: s.trouble is not None and s.trouble.attempts == 1)
+    assert story(other.entries).recovery.since_at == began
+    again = other.play(lambda s: s.trouble is not None and s.trouble.attempts == 2)
+    assert (story(again.entries).recovery.since_at or 0.0) > began
+
+
+def test_who_cools_down_until_when_and_why_is_told_once() -> None:
+    """A spent quota, and an agent that is passed over because the machine knows it cools, are told with time and reason, and in data."""
+
+    def cools(state: RunState, effect: Effect) -> ev.Event | None:
+        if not isinstance(effect, StartTurn) or effect.agent != "opus":
+            return None
+        if state.cooling:
+            return ev.AgentCooling(
+                key=effect.key, agent=effect.agent, until=state.cooling[OPUS], window="week", why="weekly limit"
+            )
+        return ev.TurnEnded(key=effect.key, outcome=bad(Class.Quota, "weekly limit", reset_at=BEGAN_AT + 86_400, usd=0.25))
+
+    seen = story(World(reply=cools).play().entries)
+    assert seen.cooling == {"opus": BEGAN_AT + 86_400}
+    until = clock(BEGAN_AT + 86_400, seen.last_at)
+    assert [text for text in told(seen) if text.startswith("  opus cools")] == [
+        f"  opus cools down until {until}: weekly limit",
+        f"  opus cools down until {until}: weekly limit, week",
+    ]
+    assert "  quota: 1 turn ended on it (0.25 usd), 0 calls had nobody left to ask" in told(seen)
+    assert f"opus → codex (quota: cools down until {until})" in "\n".join(h.what for h in of(seen, "handover"))
+
+
+def test_a_seat_at_several_nodes_tells_its_rounds_by_node() -> None:
+    """The fixer's rounds at review, gate and landing are counted one by one; a seat with one place needs no such count."""
+    seats = told(story(World(started("local"), eventful).play().entries))
+    mine = [text for text in seats if text.startswith(("  impl-A", "  fix", "  review-1"))]
+    assert any("(implement 2, fix 1, gate-fix 1)" in text for text in mine)
+    assert all("(" not in text for text in mine if text.startswith("  review-1"))
 
 
 def test_recovery_of_a_run_without_trouble_says_so() -> None:

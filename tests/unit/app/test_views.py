@@ -91,7 +91,9 @@ def test_recovering_says_level_attempt_time_and_cause() -> None:
     state = world.state
     assert state.trouble is not None
     at = clock(state.trouble.wait_until, state.at)
-    assert headline(state) == f"recovering: level 2, attempt 5, next at {at}, because gate `make check` is red: exit status 1"
+    since = clock(state.trouble.since, state.at)
+    why = f"because gate `make check` is red: exit status 1, since {since}"
+    assert headline(state) == f"recovering: level 2, attempt 5, next at {at}, {why}"
     assert conclusion(state).exit_code == 3
 
 
