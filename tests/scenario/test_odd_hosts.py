@@ -173,10 +173,10 @@ def test_a_contested_work_asks_before_it_lands(crew: Crew) -> None:
     assert done.code == 1, done
     assert "nightcrew answer" in done.out
 
-    again = crew.call("answer", crew.run, "no")
+    again = crew.answer("no")
 
     assert again.code == 0, again
-    assert "ready" in again.out
+    assert "ready" in crew.call("list").out
     assert crew.git("rev-parse", "main") == base
 
 

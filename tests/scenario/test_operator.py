@@ -64,7 +64,7 @@ def test_a_signature_that_breaks_in_the_night(crew: Crew) -> None:
     assert "nightcrew answer" in done.out
     assert crew.state().trouble is None
     mood.write_text("well")
-    assert crew.call("answer", crew.run, "retry").code == 0
+    assert crew.answer("retry").code == 0
     assert "SIGNED-BY-TEST" in crew.git("cat-file", "commit", "main")
     assert crew.seats() == ["alpha@implement", "alpha@commit"]
 
@@ -79,5 +79,5 @@ def test_a_hook_that_hangs(crew: Crew) -> None:
     assert done.code == 1, done
     assert "the pre-commit hook did not end in time" in done.out
     hook.unlink()
-    assert crew.call("answer", crew.run, "retry").code == 0
+    assert crew.answer("retry").code == 0
     assert crew.seats() == ["alpha@implement", "alpha@commit"]

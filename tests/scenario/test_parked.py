@@ -217,7 +217,7 @@ def test_a_default_limit_asks(crew: Crew) -> None:
 
     wrong = crew.call("answer", crew.run, "mroe")
     assert (wrong.code, "more, stop" in wrong.line) == (2, True)
-    again = crew.call("answer", crew.run, "yes")
+    again = crew.answer("yes")
 
     assert again.code == 0, again
     assert len(crew.facts(Answered)) == 1

@@ -60,7 +60,7 @@ def drive(crew: Crew, run: RunId, seen: Callable[[RunState, Entry], None] = lamb
     tools = wiring.open_tools(run, crew.env, 4, Clock(clock.now, clock.now, clock.sleep))
     lease = tools.journal.acquire(run)
     try:
-        return local.drive(tools, run, lease, seen).state
+        return local.drive(local.Driver(tools, run, lease, seen)).state
     finally:
         lease.release()
 

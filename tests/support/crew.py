@@ -5,6 +5,7 @@ Stories wait for entries of the journal, never for time; a bound on waiting only
 
 import json
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -129,6 +130,16 @@ class Crew:
         """`nightcrew …` to its end."""
         return self.end(self.start(*args, cwd=cwd, env=env))
 
+    def answer(self, *words: str) -> Done:
+        """`nightcrew answer` for the newest run, and the end of the process of its own that drives it then."""
+        done = self.call("answer", self.run, *words)
+        self.rest()
+        return done
+
+    def rest(self, run: RunId | None = None) -> None:
+        """Wait until nobody drives a run."""
+        until(lambda: self.journal().holder(run or self.run) is None)
+
     def end(self, process: subprocess.Popen[str]) -> Done:
         """Wait for the end of a process."""
         try:
@@ -150,6 +161,10 @@ class Crew:
             if process.poll() is None:
                 process.kill()
             process.communicate()
+        for run in self.runs():  # and the drivers that went on by themselves
+            if pid := self.journal().holder(run):
+                os.kill(pid, signal.SIGKILL)
+                self.rest(run)
         folders = [owner.parent for owner in self.state_home.glob("runs/*/effects/**/owner")]
         for folder in folders:
             job.stop(folder)

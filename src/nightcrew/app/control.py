@@ -14,13 +14,14 @@ from nightcrew.agents import catalog
 from nightcrew.app import ground, picking, wiring
 from nightcrew.app.home import home_of, known_secrets
 from nightcrew.app.seen import GONE
-from nightcrew.app.views import answers
+from nightcrew.app.views import answers, conclusion
 from nightcrew.config import Config
 from nightcrew.config.trust import trusted
 from nightcrew.core import events as ev
 from nightcrew.core.ids import Commit, RunId
 from nightcrew.core.roster import Agent, AgentRole
 from nightcrew.core.state import RunState
+from nightcrew.core.trouble import looked
 from nightcrew.core.work import PipelinePhase, Task
 from nightcrew.database import unusable
 from nightcrew.engine import local, shelter, steps
@@ -137,17 +138,35 @@ def _check_rights(config: Config, roster: tuple[Agent, ...]) -> str:
 
 def drive(
     run: RunId, env: Mapping[str, str], *, on_entry: local.OnEntry | None = None, wait: bool = True,
-    take_over: bool = False, fix: picking.Pick | None = None,
+    take_over: bool = False, fix: picking.Pick | None = None, enough: local.Enough = lambda _: False,
 ) -> local.Left:  # fmt: skip
-    """Drive a run until it rests, a `fix` written down first. SIGINT parks, a second stops now; SIGTERM and SIGHUP leave, agents run on (rulings 11)."""
+    """Drive a run until it rests or stands as is `enough`, a `fix` written down first. Raises UserError: another process drives it."""
     tools = wiring.open_tools(run, env, ground.load_config(None, env, {}).max_turns)
     lease = tools.journal.acquire(run, take_over=take_over)
     try:
         if fix is not None:
             picking.ask(tools, run, lease, fix)
-        return local.drive(tools, run, lease, on_entry, wait=wait)
+        return local.drive(local.Driver(tools, run, lease, on_entry, enough), wait=wait)
     finally:
         lease.release()
+
+
+def begun(state: RunState) -> bool:
+    """Whether all that is tried for nothing was tried, and no person is needed: from here on a run goes on by itself."""
+    return looked(state) and not (state.done or state.questions or state.marker or state.parked)
+
+
+def apart(run: RunId, env: Mapping[str, str]) -> str:
+    """Have a process of its own drive a run (rulings 36); what to tell. Raises UserError with its last words when it could not."""
+    journal = wiring.open_journal(env)
+    pid, code = local.drive_apart(journal, run, env)
+    stands, printed = conclusion(view(run, env)), journal.folder(run) / local.PRINTED
+    if pid:
+        return f"{stands.short} goes on by itself in process {pid}; nightcrew watch {stands.short} (what it prints: {printed})"
+    if code != stands.exit_code:
+        said = printed.read_text(errors="replace").strip().rpartition("\n")[2]
+        raise UserError(said.removeprefix("nightcrew: ") or f"the driver of {run} left with {code}", f"all it said: {printed}")
+    return f"{stands.short} {stands.headline}"
 
 
 def resume(run: RunId, env: Mapping[str, str], limits: Mapping[str, str], *, reconfigure: bool) -> None:

@@ -11,6 +11,7 @@ from nightcrew.database import Database, held, statements
 
 ALL = -1
 DRIVEN = ("running", "recovering", "waiting")  # somebody should be driving it
+STOPPED = (*DRIVEN, "parked", "blocked")  # not over
 # How a run may stand; every line begins with one of them.
 WORDS = (*DRIVEN, "landed", "ready", "already landed", "already done", "parked", "blocked", "interrupted", "refused")
 

@@ -10,6 +10,7 @@ import click
 
 from nightcrew.app import control, ground
 from nightcrew.app.picking import Pick
+from nightcrew.app.runs import ALL, STOPPED, rows
 from nightcrew.app.seen import RunId, seen
 from nightcrew.app.text import VALVES, ending_told
 from nightcrew.app.views import conclusion
@@ -31,10 +32,11 @@ limit_option = click.option("--limit", multiple=True, metavar="NAME=VALUE", help
 @click.option("--no-sandbox", "sandbox__mode", flag_value="off", default=None, help="Agents run without a sandbox.")
 @limit_option
 @click.option("--trust", is_flag=True, help="Trust the commands of this repository's nightcrew.toml.")
+@click.option("--detach", is_flag=True, help="Check and look at the base here, then go on without this terminal.")
 @no_wait_option
 @json_option
 def run(
-    *, text: tuple[str, ...], file_: Path | None, limit: tuple[str, ...], trust: bool, no_wait: bool, json_: bool,
+    *, text: tuple[str, ...], file_: Path | None, limit: tuple[str, ...], trust: bool, detach: bool, no_wait: bool, json_: bool,
     **settings: str | None,
 ) -> int:  # fmt: skip
     """Hand off the task TEXT (`-`: what is piped in) and see it through: plan, work, review, gate, landing."""
@@ -46,7 +48,7 @@ def run(
     if trust or _trusts():
         ground.trust_here(folder(), environment())
     started = control.start(folder(), environment(), words, file_, overrides)
-    return _drive(started, json_=json_, wait=not no_wait)
+    return _drive(started, json_=json_, wait=not no_wait, detach=detach)
 
 
 def _trusts() -> bool:
@@ -64,12 +66,29 @@ def _trusts() -> bool:
 @limit_option
 @click.option("--reconfigure", is_flag=True, help="Take the settings as they are written now.")
 @click.option("--take-over", is_flag=True, help="Drive it in place of a process that is frozen.")
+@click.option("--all", "all_", is_flag=True, help="Every run that nobody drives, each by itself, without this terminal.")
 @no_wait_option
 @json_option
-def resume(*, run: str | None, limit: tuple[str, ...], reconfigure: bool, take_over: bool, no_wait: bool, json_: bool) -> int:
+def resume(
+    *, run: str | None, limit: tuple[str, ...], reconfigure: bool, take_over: bool, all_: bool, no_wait: bool, json_: bool
+) -> int:
     """Let RUN (the newest if none is named) go on where it was; nothing is paid twice."""
+    if all_:
+        return _resume_all(json_=json_)
     control.resume(found := seen(environment(), run).run, environment(), _limits(limit), reconfigure=reconfigure)
     return _drive(found, json_=json_, wait=not no_wait, take_over=take_over)
+
+
+def _resume_all(*, json_: bool) -> int:
+    found, told, failed = [row for row in rows(environment(), ALL) if row.word in STOPPED and not row.driven], [], False
+    for row in reversed(found):  # the oldest was asked for first
+        try:
+            told.append(control.apart(RunId(row.run), environment()))
+        except UserError as error:
+            told.append(f"{row.short} does not go on: {error}")
+            failed = True
+    say(found, told or ["no run waits to go on"], json_=json_)
+    return int(failed)
 
 
 @click.command
@@ -78,11 +97,10 @@ def resume(*, run: str | None, limit: tuple[str, ...], reconfigure: bool, take_o
 @click.option("--question", default="", help="Which question, when there are several.")
 @json_option
 def answer(*, run: str, text: tuple[str, ...], question: str, json_: bool) -> int:
-    """Answer RUN's question with TEXT; a run that nobody drives goes on here."""
+    """Answer RUN's question with TEXT; a run that nobody drives goes on by itself."""
     which = control.answer(found := seen(environment(), run).run, environment(), " ".join(text), question)
-    if not control.driven(found, environment()):
-        return _drive(found, json_=json_, wait=True)
-    click.echo(f"{found}: answered {which}")
+    told = [] if control.driven(found, environment()) else [control.apart(found, environment())]
+    say(conclusion(control.view(found, environment())), [f"{found}: answered {which}", *told], json_=json_)
     return 0
 
 
@@ -167,11 +185,15 @@ def _limits(given: Sequence[str]) -> dict[str, str]:
     return limits
 
 
-def _drive(run: RunId, *, json_: bool, wait: bool, take_over: bool = False, fix: Pick | None = None) -> int:
+def _drive(run: RunId, *, json_: bool, wait: bool, take_over: bool = False, fix: Pick | None = None, detach: bool = False) -> int:
     """Drive it until it rests; the exit code says how it stands, or which signal ended the driving."""
+    enough = control.begun if detach else lambda _: False
     with screen(environment(), silent=json_) as show:
-        left = control.drive(run, environment(), on_entry=show, wait=wait, take_over=take_over, fix=fix)
+        left = control.drive(run, environment(), on_entry=show, wait=wait, take_over=take_over, fix=fix, enough=enough)
     end = conclusion(left.state)
+    if enough(left.state) and not left.signal:
+        say(end, [control.apart(run, environment())], json_=json_)
+        return 0
     with aside():
         say(end, ending_told(end), json_=json_)
     if not left.signal or left.state.done:

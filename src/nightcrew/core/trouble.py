@@ -104,9 +104,12 @@ def back_to_an_iteration(state: RunState, iteration: int) -> RunState:
 def first_phase(state: RunState) -> Phase:
     """The first phase of an iteration: Planning, unless nobody plans and the base was looked at already."""
     plans = state.settings.pipeline.plan and bool(state.started.roles.chain(Role.Planner))
-    verify = state.settings.verify
-    looked = state.preflight is not None or not (verify.gate or verify.check)
-    return Phase.Planning if plans or not looked else Phase.Development
+    return Phase.Planning if plans or not looked(state) else Phase.Development
+
+
+def looked(state: RunState) -> bool:
+    """Whether the base was looked at, or there is nothing to look with."""
+    return state.preflight is not None or not (state.settings.verify.gate or state.settings.verify.check)
 
 
 def missing(state: RunState, what: str) -> RunState:

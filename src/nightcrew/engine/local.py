@@ -2,9 +2,12 @@
 
 import asyncio
 import errno
+import os
 import signal
+import sys
+import time
 import traceback
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from functools import partial
 from typing import NamedTuple
@@ -20,13 +23,16 @@ from nightcrew.engine import handlers
 from nightcrew.engine.tools import Ctx, Tools, folder_of
 from nightcrew.errors import UserError
 from nightcrew.journal.store import Journal, Lease
-from nightcrew.proc.call import end_all
+from nightcrew.proc.call import end_all, leave
 
 SNAPSHOT_EVERY = 200  # entries between two snapshots, which are a cache only
 UNWRITABLE = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EROFS})  # what a disk says that takes nothing more
+PRINTED = "driver.log"  # in a run's folder: what a driver without a terminal prints
+LOOK_S = 0.02  # between two looks whether it drives
 PATIENCE_S = 1.0  # for a program of ours (git) that still runs when we leave to end by itself, and once it is told to
 
 OnEntry = Callable[[RunState, Entry], None]
+Enough = Callable[[RunState], bool]
 
 
 class Flight(NamedTuple):
@@ -40,9 +46,11 @@ class Flight(NamedTuple):
 class Driver:
     """Drives one run until it is over, held by a person's decision, parked, or told to leave."""
 
-    def __init__(self, tools: Tools, run: RunId, lease: Lease, on_entry: OnEntry | None = None) -> None:
-        """Take the run's state from its journal; nothing is started yet."""
-        self._tools, self._run, self._lease, self._on_entry = tools, run, lease, on_entry
+    def __init__(
+        self, tools: Tools, run: RunId, lease: Lease, on_entry: OnEntry | None = None, enough: Enough = lambda _: False
+    ) -> None:
+        """Take the run's state from its journal; nothing is started yet. Once a state is `enough`, nothing is any more."""
+        self._tools, self._run, self._lease, self._on_entry, self._enough = tools, run, lease, on_entry, enough
         self._flights: dict[EffectId, Flight] = {}
         self._facts: asyncio.Queue[Event | Unusable | None] = asyncio.Queue()  # None: somebody rang
         self._kept = 0
@@ -61,6 +69,8 @@ class Driver:
             while True:
                 for word in self._tools.journal.words(self._run):
                     self._append(word.event, takes=(word.id,))
+                if self._enough(self.state):
+                    return self.state
                 self._reconcile()
                 if self._rests(wait=wait):
                     return self.state
@@ -191,9 +201,21 @@ class Left(NamedTuple):
     signal: int
 
 
-def drive(tools: Tools, run: RunId, lease: Lease, on_entry: OnEntry | None = None, *, wait: bool = True) -> Left:
+def drive(driver: Driver, *, wait: bool = True) -> Left:
     """Drive a run until it rests. SIGINT parks, a second stops now; SIGTERM and SIGHUP leave, agents run on (decision 0011)."""
-    return asyncio.run(_drive(Driver(tools, run, lease, on_entry), wait=wait))
+    return asyncio.run(_drive(driver, wait=wait))
+
+
+def drive_apart(journal: Journal, run: RunId, env: Mapping[str, str]) -> tuple[int, int]:
+    """Have a process of its own drive a run, whatever becomes of us and our terminal: its pid, or 0 and the code with which it left at once."""
+    argv = (sys.executable, "-P", "-m", "nightcrew", "resume", run)
+    pid = leave(argv, env=env, output=journal.folder(run) / PRINTED)
+    while journal.holder(run) != pid:
+        gone, status = os.waitpid(pid, os.WNOHANG)
+        if gone:
+            return 0, os.waitstatus_to_exitcode(status)
+        time.sleep(LOOK_S)
+    return pid, 0
 
 
 async def _drive(driver: Driver, *, wait: bool) -> Left:

@@ -121,6 +121,11 @@ def _environment(profile: Profile, env: Env) -> dict[str, str]:
     return {k: value for k, value in env.items() if not k.startswith("GIT_") or OPERATORS_GIT.fullmatch(k)} | FIXED
 
 
+def _bounded(profile: Profile) -> tuple[str, ...]:
+    # A remote or a signing program may hang, and we may be dead by then: the system's own `timeout` ends it a little after we would have.
+    return () if profile is PLAIN else ("timeout", "-k", "5", f"{profile.limit_s * 1.1 + 1:.0f}")
+
+
 def run(
     place: Place, *args: str, profile: Profile = PLAIN, stdin: bytes = b"", ok: tuple[int, ...] = (0,), env: Env = AS_IS
 ) -> Ended:
@@ -128,7 +133,7 @@ def run(
     options, cwd, theirs = place.where
     # Settings on the command line are stronger than any file.
     settings = (word for key, value in profile.settings for word in ("-c", f"{key}={value}"))
-    words, full = ("git", *settings, *options, *args), {**_environment(profile, theirs), **env}
+    words, full = (*_bounded(profile), "git", *settings, *options, *args), {**_environment(profile, theirs), **env}
     until, pause = time.monotonic() + LOCK_WAIT_S, 0.02
     while True:
         ended = call(words, cwd=cwd, env=full, stdin=stdin, timeout_s=profile.limit_s)

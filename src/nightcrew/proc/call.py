@@ -47,6 +47,13 @@ def call(argv: Sequence[str], *, cwd: Path, env: Mapping[str, str], stdin: bytes
         return Ended(code, _content(out), _content(err), timed_out=not ended)
 
 
+def leave(argv: Sequence[str], *, env: Mapping[str, str], output: Path) -> int:
+    """Begin a program that goes on without us, in a session of its own, what it prints added to a file of the user's own; its pid, ours to reap."""
+    printed = os.O_WRONLY | os.O_CREAT | os.O_APPEND
+    streams = [(os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0), (os.POSIX_SPAWN_OPEN, 1, str(output), printed, 0o600)]
+    return os.posix_spawn(argv[0], list(argv), env, file_actions=[*streams, (os.POSIX_SPAWN_DUP2, 1, 2)], setsid=True)
+
+
 def end_all() -> None:
     """Have every program that runs (in whatever thread) end, with its group: asked the first time, killed the second."""
     with _LOCK:

@@ -1,6 +1,8 @@
 """Opening the person's repository, its target and tip, and the seal around every git call (rulings 16, 22)."""
 
 import os
+import subprocess
+import sys
 import threading
 import time
 from pathlib import Path
@@ -11,6 +13,7 @@ from nightcrew.errors import UserError
 from nightcrew.git import landing, repo as repos, sealed
 from nightcrew.git.repo import Repo, Target, Tip
 from nightcrew.git.sealed import OPERATOR, Checkout, GitError
+from support.crew import alive, until
 from support.repos import add_hook, bare_remote, commit, environment, forget, git, make_repo, move_remote, refs, state, write
 
 
@@ -115,6 +118,27 @@ def test_git_never_asks(source: Path, tmp_path: Path) -> None:
     found = repos.tip(repo, Target("main", "origin"))
     assert found.note
     assert "-oBatchMode=yes" in (tmp_path / "asked").read_text()
+
+
+HANGS = """
+import os, sys
+from pathlib import Path
+from nightcrew.git.sealed import Checkout, Profile, run
+place = Checkout(Path(sys.argv[1]), os.environ)
+run(place, "-c", "alias.hang=!echo $$ > pid; exec sleep 600", "hang", profile=Profile((), 1.0))
+"""
+
+
+@pytest.mark.parametrize("dies", [False, True])
+def test_what_hangs_ends_at_its_limit_whoever_is_dead(source: Path, *, dies: bool) -> None:
+    """A push or a signature that hangs ends with all it started, by our limit or, when we were killed before that, by the system's."""
+    written = source / "pid"
+    asker = subprocess.Popen([sys.executable, "-c", HANGS, str(source)], stderr=subprocess.DEVNULL)
+    until(lambda: written.exists() and written.read_text().strip())
+    if dies:
+        asker.kill()
+    assert asker.wait(60) != 0
+    until(lambda: not alive(int(written.read_text())))
 
 
 def test_a_lock_somebody_holds_is_waited_for(source: Path) -> None:
