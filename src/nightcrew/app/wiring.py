@@ -7,7 +7,7 @@ from pathlib import Path
 
 from nightcrew.app.home import home_of, known_secrets
 from nightcrew.app.views import headline
-from nightcrew.config.values import asker, environments, secrets
+from nightcrew.config.values import environments, secrets
 from nightcrew.core.ids import RunId
 from nightcrew.engine.local import folded
 from nightcrew.engine.shelter import mode_of
@@ -35,7 +35,7 @@ def pool_of(checkout: Path, env: Mapping[str, str]) -> Pool:
 def open_tools(run: RunId, env: Mapping[str, str], max_turns: int, clock: Clock | None = None) -> Tools:
     """Everything a driver of `run` needs. Raises UserError when the repository is gone, or another is found in its place."""
     home, told = home_of(env), folded(open_journal(env), run).started
-    found = environments(told.roster, env, asker(env=env, cwd=Path(env.get("HOME", "/"))))
+    found = environments(told.roster, env, cwd=Path(env.get("HOME", "/")))
     hide = Redactor({*known_secrets(env), *secrets(told.roster, found)})
     checkout = (journal := Journal(home, hide)).place(f"checkout/{run}")
     pool = pool_of(checkout if checkout.is_dir() else journal.place(told.repo), env)

@@ -8,16 +8,16 @@ from nightcrew.core.ids import AgentId
 from nightcrew.core.roster import Agent, SecretRef
 from nightcrew.errors import UserError
 
-Ask = Callable[[str], str]  # a shell line to what it printed; raises UserError when it fails
 
-
-def environments(agents: Iterable[Agent], env: Mapping[str, str], ask: Ask) -> dict[AgentId, dict[str, str]]:
+def environments(
+    agents: Iterable[Agent], env: Mapping[str, str], *, cwd: Path, timeout_s: float = 60.0
+) -> dict[AgentId, dict[str, str]]:
     """The variables of each agent: texts as they are (a leading `~/` is HOME), references looked up, a command once for all.
 
     `env` is nightcrew's own environment. Raises UserError, which says the agent and the variable, never a value.
     """
-    once = cache(ask)
-    return {agent.id: {name: _value(agent, name, env, once) for name in agent.env} for agent in agents}
+    ask = cache(lambda command: _printed(command, env, cwd, timeout_s))
+    return {agent.id: {name: _value(agent, name, env, ask) for name in agent.env} for agent in agents}
 
 
 def secrets(agents: Iterable[Agent], found: Mapping[AgentId, Mapping[str, str]]) -> frozenset[str]:
@@ -25,7 +25,7 @@ def secrets(agents: Iterable[Agent], found: Mapping[AgentId, Mapping[str, str]])
     return frozenset(found[a.id][name] for a in agents for name, told in a.env.items() if isinstance(told, SecretRef))
 
 
-def _value(agent: Agent, name: str, env: Mapping[str, str], ask: Ask) -> str:
+def _value(agent: Agent, name: str, env: Mapping[str, str], ask: Callable[[str], str]) -> str:
     told = agent.env[name]
     if isinstance(told, str):
         return env.get("HOME", "~") + told[1:] if told.startswith("~/") else told
@@ -38,18 +38,14 @@ def _value(agent: Agent, name: str, env: Mapping[str, str], ask: Ask) -> str:
     raise UserError(f'agent "{agent.id}": no value for {name}: {missing.message}', missing.hint)
 
 
-def asker(*, env: Mapping[str, str], cwd: Path, timeout_s: float = 60.0) -> Ask:
-    """Asks the shell, outside any sandbox: a password manager needs the user's own session."""
+def _printed(command: str, env: Mapping[str, str], cwd: Path, timeout_s: float) -> str:
+    """What a shell line prints, outside any sandbox: a password manager needs the user's own session."""
+    from nightcrew.proc.call import call  # noqa: PLC0415 - only who has such a reference pays for it
 
-    def ask(command: str) -> str:
-        from nightcrew.proc.call import call  # noqa: PLC0415 - only who has such a reference pays for it
-
-        ended = call(("/bin/sh", "-c", command), cwd=cwd, env=env, timeout_s=timeout_s)
-        value = ended.out.decode(errors="replace").rstrip("\r\n")
-        if ended.code == 0 and not ended.timed_out and value and "\0" not in value:
-            return value
-        told = f"gave no value within {timeout_s:g} s" if ended.timed_out else f"gave no value, exit code {ended.code}"
-        last = ended.err.decode(errors="replace").strip().rpartition("\n")[2]
-        raise UserError(f"`{command}` {told}", last[:160] or "try it in a shell")
-
-    return ask
+    ended = call(("/bin/sh", "-c", command), cwd=cwd, env=env, timeout_s=timeout_s)
+    value = ended.out.decode(errors="replace").rstrip("\r\n")
+    if ended.code == 0 and not ended.timed_out and value and "\0" not in value:
+        return value
+    told = f"gave no value within {timeout_s:g} s" if ended.timed_out else f"gave no value, exit code {ended.code}"
+    last = ended.err.decode(errors="replace").strip().rpartition("\n")[2]
+    raise UserError(f"`{command}` {told}", last[:160] or "try it in a shell")
