@@ -101,17 +101,15 @@ def append(_: Play, path: str, *, text: str = "") -> None:
 
 def replace(_: Play, path: str, *, old: str, new: str) -> None:
     """Put one text in another's place; it must be there, else exit 3 with a line."""
-    with open(path, "r+", encoding="utf-8") as file:
+    with open(path, encoding="utf-8") as file:
         text = file.read()
-        if old not in text:
-            leave(3, f"{path} does not hold {old!r}")
-        file.seek(0)
-        file.truncate()
-        file.write(text.replace(old, new))
+    if old not in text:
+        leave(3, f"{path} does not hold {old!r}")
+    write(_, path, text=text.replace(old, new))
 
 
 def run(_: Play, line: str) -> None:
-    """Run a shell line in the workspace; what it prints goes to stderr (stdout is for events), its status does not matter."""
+    """Run a shell line in the workspace (to die of a signal: `kill -KILL $PPID`); it prints to stderr, its status does not matter."""
     pid = os.posix_spawn("/bin/sh", ["sh", "-c", line], os.environ, file_actions=[(os.POSIX_SPAWN_DUP2, 2, 1)])
     if status := os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]):
         put(2, f"ended with {status}: {line}\n".encode())
@@ -137,13 +135,6 @@ def wait_for(_: Play, path: str) -> None:
     """Go on when a file exists."""
     while not os.path.exists(path):
         time.sleep(0.02)
-
-
-def kill(_: Play, name: str) -> NoReturn:
-    """Die of a signal ("KILL", "SEGV"); the first process of a namespace cannot, it leaves with the status a shell would show."""
-    number = signal.Signals[f"SIG{name}"]
-    os.kill(os.getpid(), number)
-    leave(128 + number)
 
 
 def say(play: Play, words: Any) -> None:
@@ -179,7 +170,7 @@ def flood(_: Play, size: int, *, newline: bool = True) -> None:
 
 
 VERBS: dict[str, Callable[..., Any]] = {
-    **{do.__name__: do for do in (write, append, replace, run, fork, hang, wait_for, kill, say, finish, notice, flood)},
+    **{do.__name__: do for do in (write, append, replace, run, fork, hang, wait_for, say, finish, notice, flood)},
     "sleep": lambda _, seconds: time.sleep(seconds),
     "exit": lambda _, status: leave(status),  # at once, without a closing event
     "usage": lambda play, told: play.usage.update(told),  # {tokens, usd} of the closing event
