@@ -5,9 +5,8 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import NamedTuple
 
-from msgspec import structs
+from msgspec import Struct, structs
 
 from nightcrew import __version__
 from nightcrew.agents import catalog
@@ -268,7 +267,7 @@ def _works(pool: workspace.Pool, state: RunState, env: Mapping[str, str]) -> Ite
         yield pool.repo, winner.change.head
 
 
-class Cleaned(NamedTuple):
+class Cleaned(Struct, frozen=True):
     """What `clean` did for one run: what went, and what stays with the reason."""
 
     run: str

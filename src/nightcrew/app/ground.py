@@ -6,7 +6,8 @@ import time
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import NamedTuple
+
+from msgspec import Struct
 
 from nightcrew.agents import catalog
 from nightcrew.app.home import home_of
@@ -23,7 +24,7 @@ LOW_BYTES = 1024**3
 MACHINE_FILE = "~/.config/nightcrew/config.toml"
 
 
-class Check(NamedTuple):
+class Check(Struct, frozen=True):
     """One thing that `doctor` looked at: what it is, whether it will do, what was found, and what to do about it."""
 
     name: str
@@ -32,7 +33,7 @@ class Check(NamedTuple):
     hint: str = ""
 
 
-class AgentRow(NamedTuple):
+class AgentRow(Struct, frozen=True):
     """One agent as `agents` shows it; `cooling_until` in seconds since the epoch, 0 = free."""
 
     id: str
@@ -112,12 +113,12 @@ def _machine(home: Path) -> list[Check]:
 
     mode, place = mode_of("auto"), next(path for path in (home, *home.parents) if path.exists())
     free = shutil.disk_usage(place).free
-    checks = [
-        Check("sqlite", ok=sqlite3.sqlite_version_info >= (3, 31), text=sqlite3.sqlite_version),
-        Check("sandbox", mode == "bwrap", mode, "install bubblewrap, or in the clone: pip install '.[sandbox]'"),
-        Check("disk", free > LOW_BYTES, f"{free / 1024**3:.1f} GiB free at {place}", "make room"),
-    ]
-    return [check._replace(hint="") if check.ok else check for check in checks]
+    found = (
+        ("sqlite", sqlite3.sqlite_version_info >= (3, 31), sqlite3.sqlite_version, "install 3.31 or newer"),
+        ("sandbox", mode == "bwrap", mode, "install bubblewrap, or in the clone: pip install '.[sandbox]'"),
+        ("disk", free > LOW_BYTES, f"{free / 1024**3:.1f} GiB free at {place}", "make room"),
+    )
+    return [Check(name, ok, text, "" if ok else hint) for name, ok, text, hint in found]
 
 
 def agents(cwd: Path, env: Mapping[str, str], clear: str = "") -> list[AgentRow]:

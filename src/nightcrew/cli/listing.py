@@ -21,4 +21,4 @@ def listing(*, all_: bool, json_: bool) -> None:
     for row in found:
         began = time.strftime("%Y-%m-%d %H:%M", time.localtime(row.created_at))
         told += [f"{row.short}  {began}  {Path(row.repo).name:<14}  {row.title[:60]}", f"      {row.headline}"]
-    say(found, told or ['no runs yet; start one: nightcrew run "…"'], json_=json_)
+    say([row._asdict() for row in found], told or ['no runs yet; start one: nightcrew run "…"'], json_=json_)

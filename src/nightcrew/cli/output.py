@@ -49,20 +49,16 @@ def aside() -> Iterator[None]:
 
 
 def say(value: Any, text: Iterable[str], *, json_: bool) -> None:
-    """Lines for people, or `value` as one JSON document, as documented in docs/json.md: a struct, rows, or rows by name."""
+    """Lines for people, or `value` (plain, or of structs) as one JSON document, as documented in docs/json.md."""
     if not json_:
         click.echo(printable("\n".join(text)))
         return
     import json  # noqa: PLC0415 - only who asks for it pays
 
-    click.echo(json.dumps(_plain(value), indent=2, ensure_ascii=False))
+    click.echo(json.dumps(value, indent=2, ensure_ascii=False, default=_plain))
 
 
 def _plain(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {name: _plain(part) for name, part in value.items()}
-    if isinstance(value, list | tuple):
-        return [row._asdict() for row in value]
     import msgspec  # noqa: PLC0415 - a list does without
 
     return msgspec.to_builtins(value)

@@ -3,7 +3,7 @@
 import json
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from msgspec import Struct, structs
 
@@ -182,7 +182,7 @@ def _named_wrongly(named: Named, roster: Roster, where: Where) -> tuple[list[Mis
     return mistakes, warnings
 
 
-class Row(NamedTuple):
+class Row(Struct, frozen=True):
     """A dotted key, its value as TOML (empty: nothing is set), and `file:line`, `command line` or `default`."""
 
     key: str
@@ -192,20 +192,17 @@ class Row(NamedTuple):
 
 def resolved(config: Config) -> tuple[Row, ...]:
     """Every setting, the agents, and the chain of every role (empty: nobody)."""
-    return tuple(Row(key, value, str(config.origins.get(key, "default"))) for key, value in _pairs(config))
-
-
-def _pairs(config: Config) -> Iterator[tuple[str, str]]:
-    told = config.settings
+    told, found = config.settings, dict[str, str]()
     homes = {"limits": config.limits, "recovery": told.ladder, "sandbox": told.shelter, "machine": config}
     for table, keys in TABLES.items():
         home = homes.get(table) or getattr(told, table)
-        fields = {field: key for key in keys for field in (key, f"{key}_s") if hasattr(home, field)}
-        yield from ((f"{table}.{key}", _toml(getattr(home, field), field)) for field, key in fields.items())
-    yield "notify.command", _toml(told.notify)
+        fields = {key: field for key in keys for field in (key, f"{key}_s") if hasattr(home, field)}
+        found |= {f"{table}.{key}": _toml(getattr(home, field), field) for key, field in fields.items()}
+    found["notify.command"] = _toml(told.notify)
     for agent in config.roster:
-        yield f"agents.{agent.id}", " · ".join(filter(None, (agent.id, agent.kind, agent.model, f"account {agent.account}")))
-    yield from ((f"roles.{role}", _toml(config.roles.chain(role))) for role in AgentRole)
+        found[f"agents.{agent.id}"] = " · ".join(filter(None, (agent.id, agent.kind, agent.model, f"account {agent.account}")))
+    found |= {f"roles.{role}": _toml(config.roles.chain(role)) for role in AgentRole}
+    return tuple(Row(key, value, str(config.origins.get(key, "default"))) for key, value in found.items())
 
 
 def _toml(value: Any, field: str = "") -> str:

@@ -2,18 +2,10 @@
 
 import re
 from pathlib import Path
-from typing import NamedTuple
 
 from nightcrew.core.roster import Agent
 
-
-class Guess(NamedTuple):
-    """A value for a list of `[verify]` (`gate`, `setup` or `keep`), and the file that tells it."""
-
-    key: str
-    value: str
-    file: str
-
+Guess = tuple[str, str, str]  # a list of `[verify]` (`gate`, `setup` or `keep`), a value for it, and the file that tells it
 
 _NODE = {
     "pnpm-lock.yaml": "pnpm install --frozen-lockfile",
@@ -48,18 +40,18 @@ def guess(repo_top: Path) -> tuple[Guess, ...]:
     install = next((line for lock, line in _NODE.items() if (repo_top / lock).is_file()), "npm install")
     words = {"uv": uv, "python": uv or "python3 -m ", "install": install, "npm": install.split()[0]}
     found = [
-        Guess(key, value.format_map(words), file)
+        (key, value.format_map(words), file)
         for file, sign, key, value in _SIGNS
         if (path := repo_top / file).is_file() and re.search(sign, path.read_text(errors="replace"), re.MULTILINE)
     ]
-    whole = [one for one in found if re.fullmatch("gate (tox|.* (check|ci|verify))", f"{one.key} {one.value}")][:1]
-    return tuple(one for one in found if one.key != "gate" or one in (whole or found))
+    whole = [one for one in found if re.fullmatch("gate (tox|.* (check|ci|verify))", f"{one[0]} {one[1]}")][:1]
+    return tuple(one for one in found if one[0] != "gate" or one in (whole or found))
 
 
 def init_text(guesses: tuple[Guess, ...] = (), agents: tuple[Agent, ...] = ()) -> str:
     """A settings file that loads without a mistake anywhere; limits stand in it as comments only (rulings 30)."""
     told = {"agents": ", ".join(agent.id for agent in agents) or "none"}
     for key, example in {"gate": "make test", "setup": "make install", "keep": "build/**"}.items():
-        items = "".join(f'  "{one.value}",    # because of {one.file}\n' for one in guesses if one.key == key)
+        items = "".join(f'  "{value}",    # because of {file}\n' for of, value, file in guesses if of == key)
         told[key] = f"{key} = [\n{items}]" if items else f'# {key} = ["{example}"]    # nothing here told it'
     return Path(__file__).with_suffix(".toml").read_text("utf-8").format_map(told)
