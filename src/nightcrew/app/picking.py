@@ -39,9 +39,8 @@ def ask(tools: Tools, run: RunId, lease: Lease, pick: Pick) -> None:
     moved = state.done and head != state.commit
     stale = [name for name in ids if moved or raised[name][1] != tree]
     if stale and not pick.allow_stale:
-        raise UserError(
-            f"the work changed since {', '.join(stale)} was raised", "look whether it still holds, then: --allow-stale"
-        )
+        since = f"the work changed since {', '.join(stale)} was raised"
+        raise UserError(since, "look whether it still holds, then: --allow-stale")
     if moved:  # the commits of whoever moved it are part of the work from now on, and one commit will stand for them
         snapshot.name_rescue(tools.repo, run, head)
     if state.done:

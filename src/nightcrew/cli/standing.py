@@ -29,10 +29,8 @@ def agents(*, clear: str, json_: bool) -> None:
 def doctor(*, json_: bool) -> int:
     """Look at machine, repository, agents and settings without starting anything; exit 1 if something will not do."""
     checks, settings = ground.doctor(folder(), environment())
-    told = [
-        f"{'NO' if not c.ok else '--' if c.name == 'note' else 'ok'}  {c.name}: {c.text}" + (f" ({c.hint})" if c.hint else "")
-        for c in checks
-    ]
+    signs = ("NO" if not check.ok else "--" if check.name == "note" else "ok" for check in checks)
+    told = [f"{sign}  {c.name}: {c.text}" + (f" ({c.hint})" if c.hint else "") for sign, c in zip(signs, checks, strict=True)]
     shown = [s for s in settings if s.value or s.key.startswith("roles.")]
     told += [f"    {s.key} = {s.value or 'nobody'}  [{s.origin}]" for s in shown]
     say({"checks": checks, "settings": settings}, told, json_=json_)

@@ -94,20 +94,13 @@ def load(repo_top: Path | None, *, config_home: Path, kinds: Kinds, overrides: T
         order = [layer.file for layer in layers]
         raise ConfigError(sorted(mistakes, key=lambda mistake: (order.index(mistake.file), mistake.line)))
     digest, executes = executed(theirs.values)
+    origins = {key: where(key) for key in values}
+    origins |= {f"agents.{agent.id}": where("agents", n) for n, agent in enumerate(values.get("agents", ()))}
     return Config(
-        roster=roster,
-        roles=chains,
-        settings=_settings(values),
-        limits=limits,
-        max_turns=values.get("machine.max_turns", MAX_TURNS),
-        origins={key: where(key) for key in values}
-        | {f"agents.{agent.id}": where("agents", n) for n, agent in enumerate(values.get("agents", ()))},
-        notes=tuple(_notes(values, chains, limits, unpriced)),
-        warnings=tuple(warnings),
-        digest=digest,
-        executes=executes,
-        open_rights={**machine.values, **typed.values}.get("sandbox.mode") in _WITHOUT_FILES,
-    )
+        roster=roster, roles=chains, settings=_settings(values), limits=limits, max_turns=values.get("machine.max_turns", MAX_TURNS),
+        origins=origins, notes=tuple(_notes(values, chains, limits, unpriced)), warnings=tuple(warnings), digest=digest,
+        executes=executes, open_rights={**machine.values, **typed.values}.get("sandbox.mode") in _WITHOUT_FILES,
+    )  # fmt: skip
 
 
 def _filled(kind: Any, table: str, values: Mapping[str, Any]) -> Any:
