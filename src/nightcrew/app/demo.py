@@ -68,22 +68,15 @@ def meddling(where: Stage, show: Callable[[RunState, Entry], None]) -> Callable[
 
 
 def crash(where: Stage, run: RunId) -> None:
-    """Drive the run in a child process, and end that with kill -9 while the first implementer works."""
-    here, there = os.pipe()
-    pid = os.fork()
-    if pid == 0:
+    """Drive the run in a child process that ends itself with kill -9 while the first implementer works."""
 
-        def show(_: RunState, entry: Entry) -> None:
-            if isinstance(entry.event, EffectBegun) and "/implement/" in entry.event.key:
-                os.write(there, b"now")
-                signal.pause()
+    def dies(_: RunState, entry: Entry) -> None:
+        if isinstance(entry.event, EffectBegun) and "/implement/" in entry.event.key:
+            os.kill(os.getpid(), signal.SIGKILL)
 
-        control.drive(run, where.env, on_entry=show)
+    if (pid := os.fork()) == 0:
+        control.drive(run, where.env, on_entry=dies)
         os._exit(0)
-    os.close(there)
-    os.read(here, 3)
-    os.close(here)
-    os.kill(pid, signal.SIGKILL)
     os.waitpid(pid, 0)
 
 
