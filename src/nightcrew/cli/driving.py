@@ -87,7 +87,7 @@ def _resume_all(*, json_: bool) -> int:
         except UserError as error:
             told.append(f"{row.short} does not go on: {error}")
             failed = True
-    say(found, told or ["no run waits to go on"], json_=json_)
+    say([row._asdict() for row in found], told or ["no run waits to go on"], json_=json_)
     return int(failed)
 
 
