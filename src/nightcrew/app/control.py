@@ -5,6 +5,7 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
+from typing import Literal
 
 from msgspec import Struct, structs
 
@@ -196,20 +197,11 @@ def say(run: RunId, word: ev.Event, env: Mapping[str, str]) -> None:
     wiring.open_journal(env).say(run, time.time(), word)
 
 
-def park(run: RunId, env: Mapping[str, str], *, now: bool) -> None:
-    """Stop at the next safe point, or now with everything rescued."""
-    _interrupt(run, ev.ParkAsked(now=now), env)
-
-
-def cancel(run: RunId, env: Mapping[str, str]) -> None:
-    """End the run: its work is rescued, a failure marker is written."""
-    _interrupt(run, ev.CancelAsked(), env)
-
-
-def _interrupt(run: RunId, word: ev.Event, env: Mapping[str, str]) -> None:
+def stop(run: RunId, env: Mapping[str, str], how: Literal["park", "now", "cancel"]) -> None:
+    """`park` at the next safe point, or `now` with everything rescued; `cancel`: end it, its work rescued and a failure marker written."""
     if view(run, env).done:
         raise UserError(f"run {run} is over already")
-    say(run, word, env)
+    say(run, ev.CancelAsked() if how == "cancel" else ev.ParkAsked(now=how == "now"), env)
 
 
 def answer(run: RunId, env: Mapping[str, str], text: str, question: str = "") -> str:

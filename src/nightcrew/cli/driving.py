@@ -121,7 +121,7 @@ def fix(*, run: str, findings: tuple[str, ...], reason: str, allow_stale: bool, 
 @click.option("--now", is_flag=True, help="Stop the turns in flight too; their work is rescued.")
 def park(*, run: str | None, now: bool) -> None:
     """Let what runs in RUN (the newest if none is named) come to its end, and begin nothing new."""
-    control.park(found := seen(environment(), run).run, environment(), now=now)
+    control.stop(found := seen(environment(), run).run, environment(), "now" if now else "park")
     click.echo(f"{found}: parking; go on with: nightcrew resume {found.rsplit('-', 1)[-1]}")
 
 
@@ -129,7 +129,7 @@ def park(*, run: str | None, now: bool) -> None:
 @click.argument("run")
 def cancel(run: str) -> int:
     """End RUN: its work is rescued, a failure marker is written. One that nobody drives comes to its end here."""
-    control.cancel(found := seen(environment(), run).run, environment())
+    control.stop(found := seen(environment(), run).run, environment(), "cancel")
     if not control.driven(found, environment()):
         code = _drive(found, json_=False, wait=True)
         return 0 if control.view(found, environment()).done else code

@@ -127,14 +127,11 @@ def _environment(value: Any) -> dict[str, str | SecretRef]:
 
 
 def _secret(name: str, value: Any) -> str | SecretRef:
-    with suppress(UserError):
-        match value:
-            case str() if "\0" not in value:
-                return value
-            case {"env": told, **more} if not more:
-                return SecretRef(env=variable(told))
-            case {"command": told, **more} if not more:
-                return SecretRef(command=command(told))
+    with suppress(UserError, KeyError):
+        if isinstance(value, str) and "\0" not in value:
+            return value
+        if isinstance(value, dict) and len(value) == 1:
+            return SecretRef(**{key: {"env": variable, "command": command}[key](told) for key, told in value.items()})
     raise UserError(f"{name} has no usable value", 'a text, { env = "NAME" } or { command = "pass show x" }')
 
 
