@@ -12,7 +12,7 @@ from msgspec import Struct, structs
 from nightcrew import __version__
 from nightcrew.agents import catalog
 from nightcrew.app import ground, picking, wiring
-from nightcrew.app.home import home_of, known_secrets
+from nightcrew.app.home import hide, home_of
 from nightcrew.app.seen import GONE
 from nightcrew.app.views import answers, conclusion
 from nightcrew.config import Config
@@ -31,7 +31,6 @@ from nightcrew.git import landing, repo as here, slots, snapshot, workspace
 from nightcrew.git.sealed import Place, git
 from nightcrew.journal.blobs import Blobs
 from nightcrew.journal.store import Journal
-from nightcrew.redact import Redactor
 
 TITLE = 100
 
@@ -80,7 +79,7 @@ def _housed(journal: Journal, run: RunId, repo: here.Repo, text: str, env: Mappi
     top = repo.work_tree or repo.git_dir
     with unusable(folder := journal.folder(run)):
         folder.mkdir(mode=0o700, parents=True)
-    kept = Blobs(folder / "blobs", Redactor(known_secrets(env))).put(text.encode())
+    kept = Blobs(folder / "blobs", hide(env)).put(text.encode())
     for name in (here.repo_id(repo), f"checkout/{run}"):
         journal.set_place(name, top)
     here.exclude(repo, f"/{MARKER.parts[0]}/")

@@ -5,9 +5,8 @@ import time
 import traceback
 from collections.abc import Mapping
 
-from nightcrew.app.home import home_of, known_secrets
+from nightcrew.app.home import hide, home_of
 from nightcrew.journal.store import Fenced, JournalUnusable
-from nightcrew.redact import Redactor
 
 
 def fault(error: Exception, env: Mapping[str, str]) -> tuple[str, int]:
@@ -16,14 +15,14 @@ def fault(error: Exception, env: Mapping[str, str]) -> tuple[str, int]:
         return f"nothing can be recorded, so nothing goes on: {error} (mend it, then: nightcrew resume)", 1
     if isinstance(error, Fenced):
         return f"{error}; this process leaves it alone", 1
-    hide = Redactor(known_secrets(env)).text
-    said = hide(f"{type(error).__name__}: {error}".splitlines()[0])
+    cleaned = hide(env).text
+    said = cleaned(f"{type(error).__name__}: {error}".splitlines()[0])
     path = (folder := home_of(env) / "faults") / f"{time.strftime('%Y%m%d-%H%M%S', time.gmtime())}-{os.getpid()}.txt"
     kept = f"its traceback is in {path}"
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         path.touch(0o600)
-        path.write_text(hide("".join(traceback.format_exception(error))), "utf-8")
+        path.write_text(cleaned("".join(traceback.format_exception(error))), "utf-8")
     except OSError as why:
         kept = f"its traceback could not be kept in {folder}: {why.strerror}"
     return f"a bug of nightcrew: {said} ({kept})", 70

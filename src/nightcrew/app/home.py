@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from nightcrew.errors import UserError
+from nightcrew.redact import Redactor
 
 # A variable of the person's environment whose name ends so holds a value to redact.
 SECRET_NAMES = ("KEY", "TOKEN", "SECRET", "PASSWORD", "PASSWD", "CREDENTIAL")
@@ -19,6 +20,6 @@ def home_of(env: Mapping[str, str]) -> Path:
     return (Path(state) if state.startswith("/") else Path(env.get("HOME", "/")) / ".local/state") / "nightcrew"
 
 
-def known_secrets(env: Mapping[str, str]) -> set[str]:
-    """Values of the environment that must not be written or shown anywhere, by the names they have."""
-    return {value for name, value in env.items() if name.upper().endswith(SECRET_NAMES)}
+def hide(env: Mapping[str, str], *more: str) -> Redactor:
+    """Takes out of a text what must not be written or shown anywhere: values of the environment, by the names they have, and `more`."""
+    return Redactor({value for name, value in env.items() if name.upper().endswith(SECRET_NAMES)}.union(more))

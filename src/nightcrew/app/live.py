@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 
 import msgspec
 
-from nightcrew.app.home import home_of, known_secrets
+from nightcrew.app.home import hide, home_of
 from nightcrew.app.seen import Seen, effect_folder
 from nightcrew.app.story import Step, rounds_of, said, steps, where
 from nightcrew.app.views import answer_command, clock, conclusion, count, doing_now, span, waits_for
@@ -14,7 +14,6 @@ from nightcrew.core.effects import RunCommands, StartTurn
 from nightcrew.core.events import Entry
 from nightcrew.core.ids import EffectId
 from nightcrew.core.state import RunState, line
-from nightcrew.redact import Redactor
 
 __all__ = ["Entry", "RunState", "Step", "activity", "changes", "follow", "panel"]
 
@@ -64,7 +63,7 @@ def activity(key: EffectId, env: Mapping[str, str]) -> str:
         with max(folder.glob("[0-9]*/stdout"), default=folder / "stdout").open("rb") as file:
             if file.seek(max(0, file.seek(0, 2) - TAIL)):
                 file.readline()  # its beginning is cut off: a secret in it might not be known as one
-            text = Redactor(known_secrets(env)).text(file.read().decode(errors="replace"))
+            text = hide(env).text(file.read().decode(errors="replace"))
     except OSError:
         return ""
     newest = reversed(text.splitlines())

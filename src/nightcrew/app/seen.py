@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import msgspec
 from msgspec import Struct, structs
 
-from nightcrew.app.home import home_of, known_secrets
+from nightcrew.app.home import hide, home_of
 from nightcrew.app.story import Story, steps, story
 from nightcrew.app.views import clock, headline
 from nightcrew.core.effects import RunCommands, StartTurn
@@ -17,7 +17,6 @@ from nightcrew.core.reducer import wanted
 from nightcrew.core.state import line
 from nightcrew.errors import UserError
 from nightcrew.journal.store import Journal
-from nightcrew.redact import Redactor
 
 __all__ = ["Replayed", "RunId", "Seen", "effect_folder", "everything", "outputs", "replayed", "seen", "shown", "told"]
 
@@ -73,11 +72,11 @@ def outputs(seen: Seen, env: Mapping[str, str], seat: str = "") -> Iterator[tupl
     if seat and not mine:
         names = dict.fromkeys(name for effect in told for name in (effect.seat, effect.node))
         raise UserError(f"run {seen.run} has nothing of '{seat}'", f"it has: {', '.join(names) or 'nothing yet'}")
-    hide = Redactor(known_secrets(env))
+    cleaned = hide(env)
     for place, title in (place for effect in mine for place in _places(effect, effect_folder(home_of(env), effect.key))):
         for path, name in ((place / "stdout", title), (place / "stderr", f"{title} · stderr")):
             if path.is_file() and path.stat().st_size:
-                yield name, hide.bytes(path.read_bytes())
+                yield name, cleaned.bytes(path.read_bytes())
 
 
 def _places(effect: StartTurn | RunCommands, folder: Path) -> list[tuple[Path, str]]:

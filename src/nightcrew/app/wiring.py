@@ -5,7 +5,7 @@ import time
 from collections.abc import Mapping
 from pathlib import Path
 
-from nightcrew.app.home import home_of, known_secrets
+from nightcrew.app.home import hide, home_of
 from nightcrew.app.views import headline
 from nightcrew.config.values import environments, secrets
 from nightcrew.core.ids import RunId
@@ -18,12 +18,11 @@ from nightcrew.git.workspace import Pool
 from nightcrew.journal.blobs import Blobs
 from nightcrew.journal.store import Journal
 from nightcrew.ledger import Ledger
-from nightcrew.redact import Redactor
 
 
 def open_journal(env: Mapping[str, str]) -> Journal:
     """The journal of this machine, for those who only read or leave a word."""
-    return Journal(home_of(env), Redactor(known_secrets(env)))
+    return Journal(home_of(env), hide(env))
 
 
 def pool_of(checkout: Path, env: Mapping[str, str]) -> Pool:
@@ -36,18 +35,18 @@ def open_tools(run: RunId, env: Mapping[str, str], max_turns: int, clock: Clock 
     """Everything a driver of `run` needs. Raises UserError when the repository is gone, or another is found in its place."""
     home, told = home_of(env), folded(open_journal(env), run).started
     found = environments(told.roster, env, cwd=Path(env.get("HOME", "/")))
-    hide = Redactor({*known_secrets(env), *secrets(told.roster, found)})
-    checkout = (journal := Journal(home, hide)).place(f"checkout/{run}")
+    redactor = hide(env, *secrets(told.roster, found))
+    checkout = (journal := Journal(home, redactor)).place(f"checkout/{run}")
     pool = pool_of(checkout if checkout.is_dir() else journal.place(told.repo), env)
     if repo_id(pool.repo) != told.repo:
         raise UserError(f"the repository of run {run} is not at {checkout}", "put it back, then: nightcrew resume")
     queue = f"{told.repo}-{told.target.replace('/', '%2F')}.queue"
     return Tools(
-        home=home, journal=journal, blobs=Blobs(journal.folder(run) / "blobs", hide), ledger=Ledger(home, hide), repo=pool.repo,
+        home=home, journal=journal, blobs=Blobs(journal.folder(run) / "blobs", redactor), ledger=Ledger(home, redactor), repo=pool.repo,
         pool=pool, clock=clock or Clock(), mode=mode_of(told.settings.shelter.mode), operator_env=dict(env),
         secrets={str(agent): values for agent, values in found.items()}, max_turns=max_turns,
         turnstile=Turnstile(home / "targets" / queue), marker_folder=pool.repo.work_tree or pool.repo.git_dir, headline=headline,
-        zone=_zone(env), redacted=hide.text,
+        zone=_zone(env), redacted=redactor.text,
     )  # fmt: skip
 
 
