@@ -79,6 +79,18 @@ def test_a_message_hook(crew: Crew) -> None:
     assert crew.git("log", "-1", "--format=%B", "main").endswith("Checked-by: hook")
 
 
+def test_a_message_hook_that_leaves_a_link(crew: Crew) -> None:
+    """What a hook put in the message's place is no way to what the sandbox hides: a link is not followed, the message stays."""
+    (crew.home / ".ssh").mkdir()
+    (crew.home / ".ssh/id").write_text("very secret words\n")
+    repos.add_hook(crew.repo, "commit-msg", f'ln -sf {crew.home}/.ssh/id "$1"')
+    crew.solo(sandbox={"mode": "bwrap"})
+
+    assert crew.call("run", "write the note").code == 0
+
+    assert crew.git("log", "-1", "--format=%B", "main").strip() == "Write the note\n\nAs asked."
+
+
 def test_a_hook_that_was_never_seen_green(crew: Crew) -> None:
     """A pre-commit hook that says no: its words reach the fixer, whose work passes it."""
     repos.add_hook(crew.repo, "pre-commit", "test -e licence.txt || { echo no licence here; exit 1; }")

@@ -6,7 +6,7 @@ from typing import Literal, NamedTuple
 from nightcrew.git import snapshot
 from nightcrew.git.repo import Repo, Target, pin, tip as find_tip
 from nightcrew.git.sealed import GitError, Place, dated, git, run
-from nightcrew.git.slots import Record, Workspace, give, remove, submodules
+from nightcrew.git.slots import Record, Workspace, give, remove, submodules, within
 from nightcrew.git.snapshot import Survey, sound
 
 _HEADS = ("MERGE_HEAD", "CHERRY_PICK_HEAD", "REVERT_HEAD")
@@ -104,7 +104,7 @@ def _clean_index(repo: Repo, ws: Workspace, run_id: str, start: str, record: Rec
     if taboo:
         git(ws, "reset", "-q", start, "--", *taboo)
     # Repositories made inside the tree and committed as links: the tree that lands must have their files.
-    links = [path for path in paths if (ws.path / path / ".git").exists()]
+    links = [path for path in paths if (ws.path / path / ".git").exists() and within(ws, ws.path / path / ".git")]
     known = {path for _, path, _ in submodules(ws)} if links else set()
     links = [path for path in links if path not in known]
     for path in links:

@@ -5,6 +5,7 @@ import os
 import re
 import shutil
 from collections.abc import Iterator, Mapping
+from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
 
@@ -177,6 +178,17 @@ def remove(path: Path) -> None:
         shutil.rmtree(path)
 
 
+def within(ws: Workspace, path: Path) -> bool:
+    """Whether a path of the workspace really lies in it: no link that an agent made leads elsewhere on the way to its last part."""
+    return path.parent.resolve() == ws.path.resolve() / path.parent.relative_to(ws.path)
+
+
+def _leads_away(git_dir: Path) -> bool:
+    # Through a link in here our own git, which no sandbox holds, would write elsewhere.
+    deep = (path for name in ("refs", "logs") for path in (git_dir / name).rglob("*"))
+    return any(map(os.path.islink, chain(git_dir.iterdir(), (git_dir / "objects").iterdir(), deep)))
+
+
 def lookup(root: Path, slot: str, env: Env) -> Workspace:
     """The workspace of a slot, by its name only; `verify` says whether it is sound."""
     return Workspace(slot, root / slot, env)
@@ -193,6 +205,8 @@ def verify(ws: Workspace) -> Record:
     ours = marker.is_file() and marker.read_text(errors="replace") == record.owner
     if not ours or not (git_dir / "HEAD").exists() or not (git_dir / "objects").is_dir():
         raise WorkspaceLost(ws.slot, "its .git folder was replaced", files=True)
+    if _leads_away(git_dir):
+        raise WorkspaceLost(ws.slot, "its .git folder holds links", files=True)
     misleading = [git_dir / name for name in MISLEADING if name not in record.files]
     wrong = {name: text for name, text in record.files.items() if _text(git_dir / name) != text}
     locks = (*git_dir.glob("*.lock"), *(git_dir / "refs").rglob("*.lock"))
@@ -228,7 +242,7 @@ def _walk(sources: Path, here: Workspace) -> Iterator[tuple[Path, Workspace, str
     if sources.is_dir() and (here.path / ".gitmodules").is_file():
         for name, path, commit in submodules(here):
             source, inner = sources / name, here._replace(path=here.path / path)
-            if ".." not in Path(name).parts and (source / "objects").is_dir():
+            if ".." not in Path(name).parts and (source / "objects").is_dir() and within(here, inner.git_dir):
                 yield source, inner, commit
                 yield from _walk(source / "modules", inner)
 

@@ -142,7 +142,8 @@ def copy_files(pool: Pool, ws: Workspace, patterns: Iterable[str]) -> tuple[str,
     copies = tuple(dict.fromkeys([*record.copies, *names]))
     slots.write_record(pool.root, replace(record, copies=copies, files=slots.template(pool.repo, copies)))
     slots.verify(ws)
-    for name in names:
+    for name in filter(lambda name: slots.within(ws, ws.path / name), names):
+        slots.remove(ws.path / name)
         (ws.path / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(source / name, ws.path / name)
     return tuple(names)
