@@ -68,7 +68,7 @@ def _active(ctx: Ctx) -> dict[str, Hook]:
 
 async def _message(effect: MakeCommit, ctx: Ctx, ws: Workspace, hook: Hook, message: str) -> str:
     path = ctx.folder / hook.name / "tmp" / "COMMIT_EDITMSG"
-    if not os.path.lexists(path):
+    if not (path.is_symlink() or path.exists()):
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         path.write_text(message)
     await _hook(effect, ctx, ws, hook, str(path), *(["message"] if hook.name == "prepare-commit-msg" else []))
