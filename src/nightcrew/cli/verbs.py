@@ -8,7 +8,6 @@ from importlib import import_module
 from io import TextIOWrapper
 
 import click
-from click.shell_completion import CompletionItem
 
 from nightcrew import __version__
 from nightcrew.cli.output import printable, unheard
@@ -41,30 +40,29 @@ TABLE = {  # verb: the module of this room where it lives, and its one line of h
 
 
 class Verbs(click.Group):
-    """click's group, over the table."""
+    """click's group over the table; only a verb that is called is loaded."""
 
     def list_commands(self, _ctx: click.Context) -> list[str]:
         """The verbs in the order of the table."""
         return list(TABLE)
 
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """The verb, loaded now; one that does not exist is a mistake with the nearest that does."""
-        if cmd_name not in TABLE:
+    def get_command(self, _ctx: click.Context, cmd_name: str) -> click.Command:
+        """What help and completion need of a verb."""
+        return click.Command(cmd_name, short_help=TABLE[cmd_name][1])
+
+    def resolve_command(self, ctx: click.Context, args: list[str]) -> tuple[str | None, click.Command | None, list[str]]:
+        """The verb; one that does not exist is a mistake with the nearest that does."""
+        if args[0] not in TABLE:
             if ctx.resilient_parsing:
-                return None
-            raise unknown(cmd_name)
-        loaded = vars(import_module(f"nightcrew.cli.{TABLE[cmd_name][0]}")).values()
-        return next(found for found in loaded if isinstance(found, click.Command) and found.name == cmd_name)
+                return None, None, args[1:]
+            raise unknown(args[0])
+        return args[0], loaded(args[0]), args[1:]
 
-    def format_commands(self, _ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """The table as help."""
-        with formatter.section("Verbs"):
-            formatter.write_dl([(name, told) for name, (_, told) in TABLE.items()])
 
-    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
-        """Verbs that begin so, without loading any; then options."""
-        verbs = [CompletionItem(name, help=told) for name, (_, told) in TABLE.items() if name.startswith(incomplete)]
-        return [*verbs, *click.Command.shell_complete(self, ctx, incomplete)]
+def loaded(verb: str) -> click.Command:
+    """A verb of the table, loaded now."""
+    room = vars(import_module(f"nightcrew.cli.{TABLE[verb][0]}")).values()
+    return next(found for found in room if isinstance(found, click.Command) and found.name == verb)
 
 
 @click.group(cls=Verbs, context_settings={"help_option_names": ["-h", "--help"]})

@@ -5,10 +5,9 @@ import stat
 import subprocess
 from pathlib import Path
 
-import click
 import pytest
 
-from nightcrew.cli.verbs import TABLE, Verbs, nightcrew as nightcrew_group, unknown
+from nightcrew.cli.verbs import TABLE, loaded as loaded_verb, unknown
 from nightcrew.core.events import Noted
 from nightcrew.core.ids import RunId
 from nightcrew.journal.store import Journal
@@ -52,8 +51,7 @@ def test_agents_looks_without_engine_and_adapters(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", TABLE)
 def test_every_verb_of_the_table_is_there(name: str) -> None:
     """The table and the modules agree: each verb has its name, a help of its own, and one for each option."""
-    verb = Verbs().get_command(click.Context(nightcrew_group), name)
-    assert verb is not None
+    verb = loaded_verb(name)
     assert verb.name == name
     assert verb.help
     assert [p.name for p in verb.params if p.param_type_name == "option" and not getattr(p, "help", "")] == []
