@@ -1,15 +1,13 @@
 """The operator picks findings to be fixed: what must hold before that is written down as a fact (decision 0032)."""
 
-from collections.abc import Iterable
 from typing import NamedTuple
 
-from nightcrew.app.story import Step, steps
+from nightcrew.app.story import steps
 from nightcrew.app.views import conclusion
 from nightcrew.core.events import FixAsked
 from nightcrew.core.ids import Commit, RunId, Tree
 from nightcrew.core.reducer import blocked
 from nightcrew.core.state import RunState, branch_of
-from nightcrew.core.work import Finding
 from nightcrew.engine.tools import Tools
 from nightcrew.errors import UserError
 from nightcrew.git import landing, repo, snapshot
@@ -30,7 +28,9 @@ def ask(tools: Tools, run: RunId, lease: Lease, pick: Pick) -> None:
     if not pick.reason.strip():
         raise UserError("a fix needs a reason", '--reason "why you want it now"')
     told = tuple(steps(tools.journal.entries(run)))
-    state, raised, ids = told[-1].after, _raised(told), tuple(dict.fromkeys(pick.findings))
+    found = ((f, step.after.chosen.change.tree) for step in told for review in step.reviewed().values() for f in review.findings)
+    raised = {finding.id: (finding, tree) for finding, tree in found}  # every finding, and the tree in which it was seen
+    state, ids = told[-1].after, tuple(dict.fromkeys(pick.findings))
     _check_now(state)
     if unknown := [name for name in ids if name not in raised]:
         raise UserError(f"run {run} has no finding {', '.join(unknown)}", f"it has: {', '.join(raised) or 'none'}")
@@ -49,17 +49,6 @@ def ask(tools: Tools, run: RunId, lease: Lease, pick: Pick) -> None:
     findings, reason = tuple(raised[name][0] for name in ids), pick.reason.strip()
     asked = FixAsked(findings=findings, reason=reason, head=head, tree=tree, stale=bool(stale))
     tools.journal.append(lease, state.seq, tools.clock.now(), asked)
-
-
-def _raised(told: Iterable[Step]) -> dict[str, tuple[Finding, Tree]]:
-    """Every finding by id, with the tree in which it was found."""
-    return {
-        finding.id: (finding, step.after.chosen.change.tree)
-        for step in told
-        for seat, review in step.after.reviewing.reviews.items()
-        if step.before.reviewing.reviews.get(seat) is not review
-        for finding in review.findings
-    }
 
 
 def _check_now(state: RunState) -> None:

@@ -60,13 +60,11 @@ def _count(step: Step, tally: defaultdict[str, Counter[str]], usd: defaultdict[s
 
 def _findings(step: Step, tally: defaultdict[str, Counter[str]], authors: dict[str, str]) -> None:
     """Who raised what, and what of it a fixer addressed with a change; its word alone is not enough."""
-    was, now = step.before.reviewing, step.after.reviewing
-    for seat, review in now.reviews.items():
-        if was.reviews.get(seat) is not review:
-            agent = step.after.seats[seat].agent
-            tally[agent].update(reviews=1, silent=not review.findings, submitted=len(review.findings))
-            authors |= {finding.id: agent for finding in review.findings}
-    before, after = step.before.winning, step.after.winning
+    for seat, review in step.reviewed().items():
+        agent = step.after.seats[seat].agent
+        tally[agent].update(reviews=1, silent=not review.findings, submitted=len(review.findings))
+        authors |= {finding.id: agent for finding in review.findings}
+    was, before, after = step.before.reviewing, step.before.winning, step.after.winning
     fixing = step.before.phase is PipelinePhase.Review and was.step == "collect"
     if fixing and isinstance(step.entry.event, ev.WorkCollected) and before and after:
         asked = {finding.id for finding in asked_to_fix(was)} if before.change.tree != after.change.tree else set()

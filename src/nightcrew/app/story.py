@@ -8,6 +8,7 @@ from msgspec import Struct
 from nightcrew.app.views import Conclusion, answer_command, clock, conclusion, count, span
 from nightcrew.core import events as ev, work
 from nightcrew.core.effects import StartTurn, Timer
+from nightcrew.core.ids import SeatKey
 from nightcrew.core.phases.review import asked_to_fix, panel
 from nightcrew.core.reducer import begin, reduce
 from nightcrew.core.settings import Spend
@@ -29,6 +30,11 @@ class Step(NamedTuple):
     entry: ev.Entry
     before: RunState
     after: RunState
+
+    def reviewed(self) -> dict[SeatKey, work.Reviewed]:
+        """The reviews that came with it, by seat."""
+        was = self.before.reviewing.reviews
+        return {seat: review for seat, review in self.after.reviewing.reviews.items() if was.get(seat) is not review}
 
 
 class Line(Struct, frozen=True):
@@ -153,7 +159,7 @@ def said(step: Step) -> Iterator[Line]:
     told += [(name, text) for name, field in (("note", "notes"), ("kept", "kept")) for text in getattr(event, field, ())]
     if opened and (ref := getattr(event, "ref", "") or getattr(event, "rescued", "")):
         told.append(("rescued", f"{ref} (from {opened.effect.seat})" if opened.effect.seat else ref))
-    told += _of_panel(before.reviewing, after.reviewing)
+    told += _of_panel(step)
     asked = (q for name, q in after.questions.items() if name not in before.questions)
     told += [("question", f"asks: {q.text} [{q.how}] {answer_command(after, q)}") for q in asked]
     if after.trouble and (before.trouble is None or before.trouble.failure is not after.trouble.failure):
@@ -240,9 +246,10 @@ def _of_fix(who: str, at: Reviewing) -> Iterator[Said]:
         yield "note", f"{who} speaks of {', '.join(strange)}, which it was not given"
 
 
-def _of_panel(was: Reviewing, now: Reviewing) -> Iterator[Said]:
+def _of_panel(step: Step) -> Iterator[Said]:
     """What a reviewer found, how it voted in the end, or that it did not answer."""
-    yield from (_of_review(seat, new) for seat, new in now.reviews.items() if was.reviews.get(seat) is not new)
+    was, now = step.before.reviewing, step.after.reviewing
+    yield from (_of_review(seat, new) for seat, new in step.reviewed().items())
     for seat, final in now.second.items():
         if was.second.get(seat) is not final:
             yield "review", f"{seat}: finally {final.vote.replace('_', ' ')}" + (f", {final.why}" if final.why else "")

@@ -107,11 +107,10 @@ def _bound(name: str, limit: Limit) -> str:
 
 def _landing(story: Story) -> Iterator[str]:
     if landing := story.landing:
-        replaced = f", which replaced {landing.replaced[:10]}" if landing.replaced else ""
-        yield f"{landing.mode}: {landing.commit[:10]} on {landing.branch}{replaced}" + (
-            f" ({landing.note})" if landing.note else ""
-        )
-        yield from (f"undo: {undo}" for undo in [story.stands.undo] if undo)
+        more = f", which replaced {landing.replaced[:10]}" if landing.replaced else ""
+        more += f" ({landing.note})" if landing.note else ""
+        yield f"{landing.mode}: {landing.commit[:10]} on {landing.branch}{more}"
+        yield from [f"undo: {story.stands.undo}"] if story.stands.undo else []
 
 
 Section = Callable[[Story], Iterator[str]]
