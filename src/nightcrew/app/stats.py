@@ -5,10 +5,9 @@ from collections.abc import Iterable
 
 from msgspec import Struct
 
-from nightcrew.app.story import Step, steps
+from nightcrew.app.story import Step, steps, turns
 from nightcrew.app.views import count
 from nightcrew.core import events as ev
-from nightcrew.core.effects import StartTurn
 from nightcrew.core.fixer import FIX_NODES
 from nightcrew.core.phases.review import asked_to_fix
 from nightcrew.core.work import Class, FixReport, PipelinePhase
@@ -37,25 +36,19 @@ def worth(runs: Iterable[Iterable[ev.Entry]]) -> list[Worth]:
     tally: defaultdict[str, Counter[str]] = defaultdict(Counter)
     usd: defaultdict[str, float] = defaultdict(float)
     for entries in runs:
-        authors: dict[str, str] = {}
-        for step in steps(entries):
-            _count(step, tally, usd)
+        told, authors = tuple(steps(entries)), dict[str, str]()
+        for agent, node, outcome in ((turn.agent, turn.node, turn.outcome) for turn in turns(told) if turn.outcome):
+            tally[agent].update(("turns", node))
+            if outcome.kind is Class.Quota:
+                tally[agent]["quota_turns"] += 1
+                usd[agent] += outcome.usd or 0.0
+        for handover in told[-1].after.handovers if told else ():
+            tally[handover.from_agent]["handovers_from"] += 1
+            tally[handover.to_agent]["handovers_to"] += 1
+        for step in told:
             _findings(step, tally, authors)
     plain, parts = {*Worth.__struct_fields__} - {"agent", "quota_usd", "fixes"}, sorted(tally.items())
     return [Worth(a, quota_usd=usd[a], fixes={n: t[n] for n in FIX_NODES if t[n]}, **{n: t[n] for n in plain}) for a, t in parts]
-
-
-def _count(step: Step, tally: defaultdict[str, Counter[str]], usd: defaultdict[str, float]) -> None:
-    match step.entry.event:
-        case ev.HandedOver(handover=h):
-            tally[h.from_agent]["handovers_from"] += 1
-            tally[h.to_agent]["handovers_to"] += 1
-        case ev.TurnEnded(key=key, outcome=outcome) if opened := step.before.open.get(key):
-            if isinstance(turn := opened.effect, StartTurn):
-                tally[turn.agent].update(("turns", turn.node))
-                if outcome.kind is Class.Quota:
-                    tally[turn.agent]["quota_turns"] += 1
-                    usd[turn.agent] += outcome.usd or 0.0
 
 
 def _findings(step: Step, tally: defaultdict[str, Counter[str]], authors: dict[str, str]) -> None:

@@ -105,19 +105,20 @@ def story(entries: Sequence[ev.Entry]) -> Story:
     """The story that these facts tell; they begin with a run's first."""
     told = tuple(steps(entries))
     state, lines = told[-1].after, tuple(line for step in told for line in said(step))
-    turns, candidates = sorted(_turns(told), key=lambda turn: turn.began_at), tuple(state.candidates.values())
+    taken, candidates = sorted(turns(told), key=lambda turn: turn.began_at), tuple(state.candidates.values())
     record, t = tuple(line for line in lines if line.topic == "recovery"), state.trouble
     recovery = Recovery(None, 0, 0, None, None, record)
     if t and not (t.over or state.done):
         recovery = Recovery(t.failure, t.attempts, t.level, t.wait_until or None, t.since, record)
     cooling = {str(agent): until for agent, until in state.cooling.items() if until > state.at}
     return Story(
-        conclusion(state), state.started, state.base, entries[0].at, state.at, state.seq, tuple(turns), state.handovers, cooling,
+        conclusion(state), state.started, state.base, entries[0].at, state.at, state.seq, tuple(taken), state.handovers, cooling,
         state.quota_losses, candidates, state.winner, recovery, tuple(state.questions.values()), lines, state.spend, state.landing,
     )  # fmt: skip
 
 
-def _turns(told: Sequence[Step]) -> Iterator[Turn]:
+def turns(told: Sequence[Step]) -> Iterator[Turn]:
+    """Every turn of these facts: those that ended in the order of their ends, then those that run."""
     answers = [(step, e) for step in told if isinstance(e := step.entry.event, ev.Answer) and not isinstance(e, ev.Ongoing)]
     ended = [(step.before.open.get(e.key), step.entry.at, e) for step, e in answers]
     running = [(opened, None, None) for opened in told[-1].after.open.values()]
