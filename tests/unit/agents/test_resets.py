@@ -36,6 +36,24 @@ def at(stamp: str) -> float:
         ("Sonnet weekly limit reached ∙ resets Feb 11", "2027-02-08T09:00:00Z", "Europe/Rome", "2027-02-10T23:00:00Z"),
         ("resets Sun 12:00am (America/Denver)", "2026-10-18T03:00:00Z", "", "2026-10-18T06:00:00Z"),
         ("resets Dec 4, 2027, 1pm (UTC)", "2026-12-30T21:40:11Z", "", "2027-12-04T13:00:00Z"),
+        # Spans, other languages, offsets, other calendars.
+        ("try again in 3 days 6 hours 41 minutes.", "2026-10-13T09:00:00Z", "", "2026-10-16T15:41:00Z"),
+        ("Your quota will reset after 5h21m9s.", "2026-10-06T07:00:00Z", "", "2026-10-06T12:21:09Z"),
+        ("Access resets at 6:35 AM GMT+9.", "2026-12-09T18:00:00Z", "", "2026-12-09T21:35:00Z"),
+        ("tente novamente em 19 de nov. de 2026, 21:08.", "2026-11-17T12:00:00Z", "America/Sao_Paulo", "2026-11-20T00:08:00Z"),
+        ("will reset when your monthly cycle ends on 2/3/2027", "2027-01-16T09:00:00Z", "Europe/London", "2027-02-03T00:00:00Z"),
+        ("used up and will reset tomorrow", "2026-12-03T17:20:00Z", "Europe/Berlin", "2026-12-03T23:00:00Z"),
+        ("限额将在 2026-10-06 22:41:44 重置", "2026-10-06T12:00:00Z", "Asia/Shanghai", "2026-10-06T14:41:44Z"),
+        # Fields: the window that is used up, the one with nothing left, an HTTP date, a span.
+        (
+            "a-used-percent: 38\na-reset-after-seconds: 7\nb-used-percent: 100\nb-reset-after-seconds: 60",
+            "2026-10-19T06:30:00Z",
+            "",
+            "2026-10-19T06:31:00Z",
+        ),
+        ("x-remaining: 9\nx-reset: 1\ny-remaining: 0\ny-reset: 30", "2026-10-19T06:30:00Z", "", "2026-10-19T06:30:30Z"),
+        ("Retry-After: Tue, 17 Nov 2026 10:06:30 GMT", "2026-11-17T10:04:10Z", "", "2026-11-17T10:06:30Z"),
+        ('{\\"retryDelay\\": \\"23s\\"}', "2026-10-21T12:00:00Z", "", "2026-10-21T12:00:23Z"),
         # Other shapes, wraps, and of two notices the later.
         ("Claude AI usage limit reached|1794502800", "2026-11-12T14:21:33Z", "", "2026-11-12T17:00:00Z"),
         ("regain access on 2026-12-01 at\n  00:00 UTC.", "2026-11-21T16:08:20Z", "", "2026-12-01T00:00:00Z"),
@@ -57,6 +75,11 @@ def test_notices(text: str, now: str, host: str, expected: str) -> None:
         "resets Feb 31, 1pm (UTC)",
         "resets 13pm (UTC)",
         "5-hour limit",
+        "retry_delay_ms: 31877",
+        "retried 3 times (total retry wait time: 71.2 seconds)",
+        "INFO token refreshed, expires at 1793007000",
+        "isRetryable: true, retryAfter=null",
+        "try again later; 500000 tokens, version 4.20",
     ],
 )
 def test_what_is_no_time_is_none(text: str) -> None:
@@ -97,3 +120,26 @@ def test_no_text_crashes_and_no_wait_is_negative(text: str, hour: int, zone: str
     for words in (text, f"resets {hour}pm ({zone})", f"resets {text} {hour}am", f"resets Feb {hour}, 3am"):
         found = resets.told(words, now, zone)
         assert found is None or found >= now
+
+
+SURE = (
+    ("You've hit your limit · resets 10:45pm (Australia/Adelaide)", "2026-11-25T12:15:00Z"),
+    ("You've hit your usage limit. Upgrade to Pro or try again in 3 days 16 hours 41 minutes.", "2026-11-28T17:41:00Z"),
+    ("try again at Nov 27th, 2026 12:03 PM.", "2026-11-27T12:03:00Z"),
+    ('"message":"limit","resets_in_seconds":52220,"type":"usage_limit_reached"', "2026-11-25T15:30:20Z"),
+    ("Individual quota reached. Resets in 71h14m55s.", "2026-11-28T00:14:55Z"),
+)
+
+
+@given(st.sampled_from(SURE), st.integers(1, 80), st.sampled_from(["\n", "\n   ", "\r\n", " │\n│ "]))
+def test_a_wrap_anywhere_changes_nothing(sure: tuple[str, str], where: int, wrap: str) -> None:
+    """A hard wrap inside a word, a number, a zone or a field's name is read as if it were not there."""
+    text, expected = sure
+    assert resets.told(text[:where] + wrap + text[where:], at("2026-11-25T01:00:00Z"), "UTC") == at(expected)
+
+
+@given(st.recursive(st.none() | st.booleans() | st.floats() | st.text(), st.lists))
+def test_any_value_is_an_instant_or_none(value: object) -> None:
+    """Whatever stands in a field, it is a time that is not over, or unknown."""
+    found = resets.instant(value, 1796027000.0)
+    assert found is None or found >= 1796027000.0
