@@ -89,8 +89,7 @@ def _connect(path: Path) -> sqlite3.Connection:
 def _create(path: Path, schema: str, version: int) -> None:
     # Made aside in one file, on disk as a whole, then renamed: whoever opens it finds nothing or all of it.
     aside = path.with_name(f"{path.name}.new")
-    with open(os.open(f"{path}.lock", os.O_CREAT | os.O_RDWR, 0o600), "wb") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+    with alone(Path(f"{path}.lock")):
         if _made(path):
             return
         for old in (*(aside.parent.glob(f"{aside.name}*")), Path(f"{path}-wal"), Path(f"{path}-shm")):
@@ -128,6 +127,15 @@ def locked(path: Path) -> int:
         os.close(fd)
         return -1
     return fd
+
+
+@contextmanager
+def alone(path: Path) -> Iterator[None]:
+    """Hold the lock on `path`, made if absent, after whoever has it; no program started meanwhile inherits it."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with open(os.open(path, os.O_RDWR | os.O_CREAT, 0o600), "wb") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
 
 
 def held(path: Path) -> bool:

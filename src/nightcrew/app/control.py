@@ -147,6 +147,7 @@ def drive(
             picking.ask(tools, run, lease, fix)
         return local.drive(local.Driver(tools, run, lease, on_entry, enough), wait=wait)
     finally:
+        tools.turnstile.leave()  # not before: a landing may go on in its thread when its handler is gone
         lease.release()
 
 

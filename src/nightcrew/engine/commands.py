@@ -131,12 +131,11 @@ def _tidied(effect: RunCommands, ctx: Ctx, ws: Workspace) -> str:
     with suppress(WorkspaceLost):  # the next step that needs it has it made anew
         try:
             slots.verify(ws)
-            if (seen := snapshot.survey(ws)).head == work and not seen.dirty:
+            if (seen := snapshot.survey(ws)).head == work and not seen.unsaved:
                 return ""
         except (GitError, WorkspaceLost):
             slots.remove(ws.git_dir)  # git cannot read what is left of it: all that was committed is ours already
-        _, saved = workspace.reset(ctx.tools.pool, ws, work)
-        return saved.ref if saved else ""
+        return workspace.reset(ctx.tools.pool, ws, work)[1].ref
     return ""
 
 

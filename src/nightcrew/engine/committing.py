@@ -125,8 +125,7 @@ def _land(effect: Land, ctx: Ctx) -> ev.EffectAnswer:
         done = landing.land_branch(repo, ctx.run, effect.branch, effect.commit)
     else:
         move = landing.push if effect.mode == "push" else landing.land_local
-        with landing.target_lock(ctx.tools.home, repo, target.branch):
-            done = move(repo, target, effect.tip, effect.commit)
+        done = move(repo, target, effect.tip, effect.commit)
     if done.state == "landed":
         return ev.Landed(key=effect.key, landing=Landing(effect.mode, where, effect.commit, replaced))
     return ev.LandingRefused(key=effect.key, why=done.state, detail=line(done.why))

@@ -13,7 +13,7 @@ from functools import partial
 from typing import NamedTuple
 
 from nightcrew.core import reducer
-from nightcrew.core.effects import Ask, Effect, Timer
+from nightcrew.core.effects import Ask, Effect, Land, Timer
 from nightcrew.core.events import Cancelled, EffectStarted, Entry, Event, HandlerCrashed, ParkAsked, Record
 from nightcrew.core.ids import EffectId, RunId
 from nightcrew.core.phases import landing
@@ -79,7 +79,6 @@ class Driver:
             loop.remove_reader(bell.fileno())
             bell.close()
             await self._let_go()
-            self._tools.turnstile.leave()
 
     def say(self, word: Event) -> None:
         """Leave a word for this run, as any other process would."""
@@ -96,7 +95,7 @@ class Driver:
             self.state = reducer.reduce(self.state, entry)
             if self._on_entry is not None:
                 self._on_entry(self.state, entry)
-        if not landing.queues(self.state):
+        if not landing.queues(self.state) and not any(isinstance(o.effect, Land) for o in self.state.open.values()):
             self._tools.turnstile.leave()
         if self.state.seq - self._kept >= SNAPSHOT_EVERY:
             with suppress(Exception):  # a cache: what cannot be kept is folded again

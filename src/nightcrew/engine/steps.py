@@ -85,8 +85,7 @@ def reset(effect: fx.ResetWorkspace, ctx: Ctx) -> ev.WorkspaceReset:
     head, tree = head_of(again)
     if head != effect.start:
         snapshot.publish(ctx.tools.repo, again, ctx.run, effect.label, head)
-    rescued = saved.ref if saved else ""
-    return ev.WorkspaceReset(key=effect.key, head=Commit(head), tree=Tree(tree), rescued=rescued, skipped=skipped)
+    return ev.WorkspaceReset(key=effect.key, head=Commit(head), tree=Tree(tree), rescued=saved.ref, skipped=skipped)
 
 
 def _mended(ws: Workspace, repair: Commit, at: float) -> bool:
@@ -99,8 +98,7 @@ def _mended(ws: Workspace, repair: Commit, at: float) -> bool:
 
 def rescue(effect: fx.RescueWork, ctx: Ctx) -> ev.WorkRescued:
     """Make what is unsaved reachable."""
-    saved = snapshot.rescue(ctx.tools.repo, ctx.verified(effect.slot), ctx.run)
-    return ev.WorkRescued(key=effect.key, ref=saved.ref if saved else "")
+    return ev.WorkRescued(key=effect.key, ref=snapshot.rescue(ctx.tools.repo, ctx.verified(effect.slot), ctx.run).ref)
 
 
 def drop(effect: fx.DropWorkspaces, ctx: Ctx) -> ev.WorkspacesDropped:
@@ -116,7 +114,6 @@ def give_back(pool: Pool, run_id: str, proven: str) -> tuple[list[str], tuple[st
     for ws in workspace.leased(pool, run_id):
         saved = workspace.release(pool, ws)
         slots.append(ws.slot)
-        if saved:
-            kept += [f"{saved.ref}: {saved.files} unsaved files"] if saved.ref else []
-            kept += [f"too large to rescue: {path}" for path in saved.large]
+        kept += [f"{saved.ref}: {saved.files} unsaved files"] if saved.ref else []
+        kept += [f"too large to rescue: {path}" for path in saved.large]
     return slots, (*kept, *landing.drop_run(pool.repo, run_id, proven))

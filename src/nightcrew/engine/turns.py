@@ -1,6 +1,7 @@
 """One turn of one agent: the ledger first, then a supervised process, then its adapter's judgement. Adopts what runs already."""
 
 import time
+from contextlib import suppress
 from pathlib import Path
 
 from msgspec import structs
@@ -56,11 +57,9 @@ async def stop(effect: StartTurn, ctx: Ctx) -> str:
 
 
 def _rescued(slot: str, ctx: Ctx) -> str:
-    try:
-        saved = snapshot.rescue(ctx.tools.repo, ctx.verified(slot), ctx.run)
-    except slots.WorkspaceLost:
-        return ""
-    return saved.ref if saved else ""
+    with suppress(slots.WorkspaceLost):
+        return snapshot.rescue(ctx.tools.repo, ctx.verified(slot), ctx.run).ref
+    return ""
 
 
 async def _admit(effect: StartTurn, ctx: Ctx, agent: Agent) -> ev.EffectAnswer | None:
@@ -182,7 +181,8 @@ def _meddled(effect: StartTurn, ctx: Ctx) -> bool:
     try:
         ws = ctx.verified(effect.slot)
         start = space.start if space else head_of(ws)[0]
-        if not snapshot.survey(ws).dirty and head_of(ws)[0] == start:
+        seen = snapshot.survey(ws)
+        if not seen.unsaved and seen.head == start:
             return known.exists()
     except slots.WorkspaceLost:
         return True

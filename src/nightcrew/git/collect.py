@@ -43,8 +43,7 @@ def collect(repo: Repo, ws: Workspace, run_id: str, label: str, start: str, mess
     if ahead is not None and seen.branch == record.branch:
         head = _commit_files(ws, record, seen, taboo, message, at)
     else:
-        saved = snapshot.rescue(repo, ws, run_id)
-        rescued = saved.ref if saved else ""
+        rescued = snapshot.rescue(repo, ws, run_id).ref
         tree, _ = snapshot.files_tree(ws, seen, without=taboo)
         head = commit_tree(ws, tree, parent, message, at) if tree != tree_of(ws, parent) else parent
         put_branch(ws, record, head)
@@ -239,7 +238,7 @@ def resume_rebase(repo: Repo, ws: Workspace, run_id: str, tip_commit: str, head:
     seen = snapshot.survey(ws)
     if seen.branch != record.branch:
         put_branch(ws, record, seen.head)
-    if seen.dirty:
+    if seen.unsaved:
         git(ws, "add", "-A")
         commit_index(ws, record, "resolve conflicts", at)
     now, tree = head_of(ws)
@@ -251,7 +250,7 @@ def resume_rebase(repo: Repo, ws: Workspace, run_id: str, tip_commit: str, head:
 def undo_rebase(repo: Repo, ws: Workspace, run_id: str, head: str) -> Synced:
     """Give up a rebase after a rescue: the branch is at `head` again, nothing is in progress; `tip` is the commit of the lease."""
     record, seen = sound(repo, ws), snapshot.survey(ws)
-    if seen.head != head or seen.dirty or in_progress(ws):
+    if seen.head != head or seen.unsaved or in_progress(ws):
         snapshot.rescue(repo, ws, run_id)
         put_branch(ws, record, head)
         git(ws, "reset", "--hard", "-q")

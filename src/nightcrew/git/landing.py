@@ -1,34 +1,26 @@
 """Landing: the hooks' workspace, the one commit, moving a target to it, fast-forward only; what proves it, what goes afterwards."""
 
 import os
-from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Literal, NamedTuple
 
 from nightcrew.errors import UserError
 from nightcrew.git import snapshot
 from nightcrew.git.collect import commit_tree, has_change, is_ancestor
-from nightcrew.git.repo import NOTHING, Repo, Target, as_operator, fetch, pin, ref, repo_id, tip
+from nightcrew.git.repo import NOTHING, Repo, Target, as_operator, fetch, pin, ref, tip
 from nightcrew.git.sealed import OPERATOR, Checkout, GitError, dated, git
 from nightcrew.git.slots import Workspace, give, verify
 from nightcrew.git.snapshot import sound
-from nightcrew.git.workspace import locked
 
 HOOKS = ("pre-commit", "prepare-commit-msg", "commit-msg", "post-commit", "pre-push")
 
 
 class Try(NamedTuple):
-    """How an attempt to move a branch ended, where the branch is now, and the words of whoever said no."""
+    """How an attempt to move a branch ended, and the words of whoever said no."""
 
     # `moved`: it is not where the work was tested. `dirty`: a checkout of it has unsaved changes.
     state: Literal["landed", "moved", "dirty", "rejected", "unreachable"]
-    tip: str
     why: str = ""
-
-
-def target_lock(root: Path, repo: Repo, branch: str) -> AbstractContextManager[None]:
-    """Hold the lock of a target branch below `root`, waiting for whoever has it; our death frees it (law 6)."""
-    return locked(root / "targets" / f"{repo_id(repo)}-{branch.replace('/', '%2F')}.lock")
 
 
 class Hook(NamedTuple):
@@ -125,16 +117,16 @@ def land_branch(repo: Repo, run_id: str, branch: str, commit: str) -> Try:
         moves = f"start\nupdate {name} {commit} {before}\nupdate {mark} {commit}\nprepare\ncommit\n"
         try:
             git(repo, "update-ref", "--stdin", "-m", "nightcrew", stdin=moves.encode())
-            return Try("landed", commit)
+            return Try("landed")
         except GitError as error:
             why = error.words
         now, checkout = standing(repo, branch)
         if now == commit:
-            return Try("landed", commit)
+            return Try("landed")
         if now == before or now != git(repo, "rev-parse", "--verify", "-q", mark, ok=(0, 1)):
-            return Try("rejected", now, f"branch {branch} has commits that this run did not make" if now else why)
+            return Try("rejected", f"branch {branch} has commits that this run did not make" if now else why)
         if checkout:
-            return Try("dirty", now, f"branch {branch} is checked out at {checkout}")
+            return Try("dirty", f"branch {branch} is checked out at {checkout}")
         before = now
 
 
@@ -142,25 +134,24 @@ def land_local(repo: Repo, target: Target, tip_commit: str, commit: str) -> Try:
     """Move the local branch of `target` forward to `commit`, which was tested on `tip_commit`; a checkout of it moves along if it is clean."""
     branch, (now, checkout) = target.branch, standing(repo, target.branch)
     if now and is_ancestor(repo, commit, now):
-        return Try("landed", now)
+        return Try("landed")
     if not is_ancestor(repo, tip_commit, commit) or not (now == tip_commit or _brought(repo, target, now, tip_commit)):
-        return Try("moved", now, f"{branch} is not where the work was tested")
+        return Try("moved", f"{branch} is not where the work was tested")
     try:
         if not checkout:
             git(repo, "update-ref", "-m", "nightcrew: fast-forward", target.ref, commit, now or NOTHING)
-            return Try("landed", commit)
+            return Try("landed")
         # As the person's own git would.
         place = Checkout(checkout, repo.env)
         clean = checkout.is_dir() and not git(place, "status", "--porcelain", "--untracked-files=no", profile=OPERATOR)
         if not clean:
-            return Try("dirty", now, f"{branch} is checked out at {checkout} with changes that are not committed")
+            return Try("dirty", f"{branch} is checked out at {checkout} with changes that are not committed")
         # A merge writes the files before it takes the branch's lock: one that is held is found out, and waited for, first.
         git(place, "update-ref", "--stdin", stdin=f"start\nverify HEAD {now}\nprepare\nabort\n".encode())
         git(place, "merge", "-q", "--ff-only", "--no-autostash", commit, profile=OPERATOR)
     except GitError as error:
-        before, (now, _) = now, standing(repo, branch)
-        return Try("moved" if now != before else "dirty", now, f"{branch}: {error.words}")
-    return Try("landed", commit)
+        return Try("dirty" if standing(repo, branch)[0] == now else "moved", f"{branch}: {error.words}")
+    return Try("landed")
 
 
 def _brought(repo: Repo, target: Target, now: str, tip_commit: str) -> bool:
@@ -183,23 +174,23 @@ def standing(repo: Repo, branch: str) -> tuple[str, Path | None]:
 def push(repo: Repo, target: Target, tip_commit: str, commit: str) -> Try:
     """Push `commit` to the remote's target, which must be at `tip_commit`; only forward. It may be there already, with others' work on top."""
     if not is_ancestor(repo, tip_commit, commit):
-        return Try("moved", tip_commit, "the commit does not stand on the tip it was tested on")
+        return Try("moved", "the commit does not stand on the tip it was tested on")
     # Nothing else is taken along, and no hook of theirs runs: pre-push ran before, in the sandbox.
     words = ("--no-verify", "--no-follow-tags", "--no-signed", "--recurse-submodules=no")
     lease = f"--force-with-lease={target.ref}:{tip_commit}"
     try:
         git(repo.top, "push", *words, lease, target.remote or "", f"{commit}:{target.ref}", profile=OPERATOR)
-        return Try("landed", commit)
+        return Try("landed")
     except GitError as error:
         why = error.words
     try:
         fetch(repo, target)
     except GitError:
-        return Try("unreachable", tip_commit, why)
+        return Try("unreachable", why)
     now = git(repo, "rev-parse", "--verify", target.fetched)
     if is_ancestor(repo, commit, now):
-        return Try("landed", now)
-    return Try("rejected" if now == tip_commit else "moved", now, why)
+        return Try("landed")
+    return Try("rejected" if now == tip_commit else "moved", why)
 
 
 BRANCHES = ("refs/heads/", "refs/remotes/", "refs/nightcrew/fetched/")

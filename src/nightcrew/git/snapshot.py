@@ -15,12 +15,11 @@ LARGE = 50 * 1024 * 1024  # files above this many bytes are listed, not rescued 
 
 
 class Rescued(NamedTuple):
-    """Where unsaved work is now: a ref of the person's repository, its commit, how many files were unsaved, and those too large."""
+    """Where unsaved work is now: a ref of the person's repository (empty: there was none), how many files it was, and those too large."""
 
-    ref: str
-    commit: str
-    files: int
-    large: tuple[str, ...]
+    ref: str = ""
+    files: int = 0
+    large: tuple[str, ...] = ()
 
 
 class Survey(NamedTuple):
@@ -36,11 +35,6 @@ class Survey(NamedTuple):
     def unsaved(self) -> tuple[str, ...]:
         """All paths that are not committed."""
         return self.changed + self.untracked + self.unmerged
-
-    @property
-    def dirty(self) -> bool:
-        """Whether anything is not committed."""
-        return bool(self.unsaved)
 
 
 def survey(ws: Workspace) -> Survey:
@@ -63,8 +57,8 @@ def absorb(repo: Repo, ws: Workspace, run_id: str) -> Survey:
     return absorb(repo, ws, run_id) if nested else seen
 
 
-def rescue(repo: Repo, ws: Workspace, run_id: str) -> Rescued | None:
-    """Make reachable from `refs/nightcrew/rescue/<run>/<n>` what nothing else of the person's repository reaches; None = nothing was unsaved."""
+def rescue(repo: Repo, ws: Workspace, run_id: str) -> Rescued:
+    """Make reachable from `refs/nightcrew/rescue/<run>/<n>` what nothing else of the person's repository reaches."""
     # Commits of any branch, stash, detached HEAD, reflog or rebase; tracked changes and untracked unignored files. Equal files share a ref.
     saved = _rescue(repo, ws, run_id, read_record(ws.path.parent, ws.slot).start)
     rescue_submodules(repo, ws, run_id)
@@ -77,26 +71,26 @@ def rescue_submodules(repo: Repo, ws: Workspace, run_id: str) -> None:
         _rescue(source, inner, run_id, "")
 
 
-def _rescue(repo: Repo, ws: Workspace, run_id: str, start: str) -> Rescued | None:
+def _rescue(repo: Repo, ws: Workspace, run_id: str, start: str) -> Rescued:
     seen = absorb(repo, ws, run_id)
     loose = _loose_commits(ws, start)
-    tree, large = files_tree(ws, seen) if seen.dirty else ("", ())
+    tree, large = files_tree(ws, seen) if seen.unsaved else ("", ())
     if tree and seen.head and tree == git(ws, "rev-parse", f"{seen.head}^{{tree}}"):
         tree = ""
     if not tree and not loose:
-        return Rescued("", "", 0, large) if large else None
-    said = git(repo, "for-each-ref", "--format=%(refname) %(objectname) %(tree)", f"refs/nightcrew/rescue/{run_id}/")
+        return Rescued(large=large)
+    said = git(repo, "for-each-ref", "--format=%(refname) %(tree)", f"refs/nightcrew/rescue/{run_id}/")
     known = [line.split(" ") for line in said.splitlines()]
-    for name, commit, same in known:
+    for name, same in known:
         if same == tree and not loose:
-            return Rescued(name, commit, len(seen.unsaved), large)
+            return Rescued(name, len(seen.unsaved), large)
     commit = loose[0] if loose else ""
     if tree or len(loose) > 1:
         # One commit from which all of it is reached.
         parents = [f"-p{parent}" for parent in dict.fromkeys([seen.head, *loose]) if parent]
         commit = git(ws, "commit-tree", tree or f"{commit}^{{tree}}", *parents, "-m", "unsaved work, rescued")
     bring(repo, ws.git_dir, commit)
-    return Rescued(name_rescue(repo, run_id, commit, len(known) + 1), commit, len(seen.unsaved), large)
+    return Rescued(name_rescue(repo, run_id, commit, len(known) + 1), len(seen.unsaved), large)
 
 
 def _loose_commits(ws: Workspace, known: str) -> list[str]:

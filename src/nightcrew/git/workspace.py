@@ -1,16 +1,16 @@
 """Workspaces: the pool of slots of one repository, leased to seats, reset, filled with local files, given back (rulings 15, 43)."""
 
-import fcntl
 import hashlib
 import shutil
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from itertools import count
 from pathlib import Path
 from typing import NamedTuple
 
 from msgspec.structs import replace
 
+from nightcrew.database import alone
 from nightcrew.errors import UserError
 from nightcrew.git import slots, snapshot
 from nightcrew.git.collect import head_of
@@ -29,19 +29,10 @@ class Pool(NamedTuple):
     repo: Repo
 
 
-@contextmanager
-def locked(path: Path) -> Iterator[None]:
-    """Hold the lock file `path`; the kernel frees it when we die, and no child inherits it."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("a") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
-        yield
-
-
 def lease(pool: Pool, run_id: str, seat: str, start: str, branch: str | None = None, keep: Sequence[str] = ()) -> Workspace:
     """The workspace of a seat at `start`: as it was left, else a free slot made clean, else a new one. Raises UserError when the disk is full."""
     # No branch: a reader's, detached, moved when `start` is another. What `keep` names survives a change of seat though ignored.
-    with locked(pool.root / "lock"):
+    with alone(pool.root / "lock"):
         record = _choose(pool, Record("", repo_id(pool.repo), run_id, seat, branch or "", start))
     record = replace(record, start=start, branch=branch or "")
     if not record.ready:
@@ -124,7 +115,7 @@ def _hides(ws: Workspace) -> bool:
     return said.code != 0 or any(line[:1] != b"H" for line in said.out.split(b"\0") if line)
 
 
-def reset(pool: Pool, ws: Workspace, start: str) -> tuple[Workspace, Rescued | None]:
+def reset(pool: Pool, ws: Workspace, start: str) -> tuple[Workspace, Rescued]:
     """Set a leased workspace back to `start` on its own branch, after a rescue; ignored files stay (rulings 20)."""
     record = sound(pool.repo, ws)
     saved = snapshot.rescue(pool.repo, ws, record.run)
@@ -161,19 +152,19 @@ def leased(pool: Pool, run_id: str) -> tuple[Workspace, ...]:
     return tuple(slots.lookup(pool.root, slot, pool.repo.env) for slot in mine)
 
 
-def release(pool: Pool, ws: Workspace) -> Rescued | None:
+def release(pool: Pool, ws: Workspace) -> Rescued:
     """Give a slot back to the pool; unsaved work is rescued first."""
     saved = _rescue_if_any(pool, ws)
-    with locked(pool.root / "lock"):
+    with alone(pool.root / "lock"):
         slots.write_record(pool.root, Record(ws.slot, repo_id(pool.repo)))
     return saved
 
 
-def _rescue_if_any(pool: Pool, ws: Workspace) -> Rescued | None:
+def _rescue_if_any(pool: Pool, ws: Workspace) -> Rescued:
     # A free, half-made or vanished one has nothing.
     with suppress(WorkspaceLost):
         record = slots.read_record(pool.root, ws.slot)
         if record.run and record.ready:
             sound(pool.repo, ws)
             return snapshot.rescue(pool.repo, ws, record.run)
-    return None
+    return Rescued()

@@ -1,8 +1,6 @@
 """Landing: the one commit, moved forward only, never over somebody's work (laws 6, 7, 8; pipeline: landing)."""
 
 import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -128,7 +126,7 @@ def test_a_finished_branch_is_left(source: Path, repo: Repo, ws: Workspace) -> N
     before = state(source)
     made = final(repo, ws)
     for _ in range(2):
-        assert landing.land_branch(repo, RUN, BRANCH, made) == ("landed", made, "")
+        assert landing.land_branch(repo, RUN, BRANCH, made) == ("landed", "")
     assert refs(source, "refs/heads")[f"refs/heads/{BRANCH}"] == made
     ours, *rest = state(source)
     assert (ours.pop(f"refs/heads/{BRANCH}"), (ours, *rest)) == (made, before)
@@ -168,7 +166,7 @@ def test_a_target_nobody_stands_on_moves(source: Path, repo: Repo, ws: Workspace
     made = final(repo, ws)
     _, *before = state(source)
     for _ in range(2):
-        assert landing.land_local(repo, TARGET, ws.head, made) == ("landed", made, "")
+        assert landing.land_local(repo, TARGET, ws.head, made) == ("landed", "")
     _, *after = state(source)
     assert after == before
     assert git(source, "rev-parse", "main") == made
@@ -188,7 +186,7 @@ def test_a_clean_checkout_of_the_target_moves_along(source: Path, repo: Repo, ws
     write(source, {"junk.txt": "junk\n"})
     made = final(repo, ws)
     for _ in range(2):
-        assert landing.land_local(repo, TARGET, ws.head, made) == ("landed", made, "")
+        assert landing.land_local(repo, TARGET, ws.head, made) == ("landed", "")
     assert (source / "note.txt").read_text() == "result\n"
     assert git(source, "status", "--porcelain") == "?? junk.txt"
     assert git(source, "branch", "--show-current") == "main"
@@ -220,7 +218,7 @@ def test_a_dirty_checkout_of_the_target_stays(source: Path, repo: Repo, ws: Work
             write(place, {"note.txt": "mine\n"})
     before = {str(p): p.read_bytes() for p in place.rglob("*") if p.is_file() and ".git" not in p.parts}
     tried = landing.land_local(repo, TARGET, ws.head, made)
-    assert (tried.state, tried.tip) == ("dirty", ws.head)
+    assert tried.state == "dirty"
     assert tried.why
     assert "\n" not in tried.why
     assert git(source, "rev-parse", "main") == ws.head
@@ -232,7 +230,7 @@ def test_a_target_that_moved_is_told(source: Path, repo: Repo, ws: Workspace) ->
     made = final(repo, ws)
     moved = commit(source, {"other.txt": "other\n"})
     tried = landing.land_local(repo, TARGET, ws.head, made)
-    assert (tried.state, tried.tip) == ("moved", moved)
+    assert tried.state == "moved"
     assert git(source, "rev-parse", "main") == moved
 
 
@@ -240,8 +238,8 @@ def test_landed_and_moved_on_is_landed(source: Path, repo: Repo, ws: Workspace) 
     """Asked again after somebody committed on top, it is landed all the same."""
     made = final(repo, ws)
     landing.land_local(repo, TARGET, ws.head, made)
-    on_top = commit(source, {"other.txt": "other\n"})
-    assert landing.land_local(repo, TARGET, ws.head, made) == ("landed", on_top, "")
+    commit(source, {"other.txt": "other\n"})
+    assert landing.land_local(repo, TARGET, ws.head, made) == ("landed", "")
 
 
 def test_a_local_branch_that_lags_behind_the_remote_moves_forward(source: Path, remote: Path, repo: Repo, ws: Workspace) -> None:
@@ -253,12 +251,12 @@ def test_a_local_branch_that_lags_behind_the_remote_moves_forward(source: Path, 
     assert landing.land_local(repo, TARGET, base, made).state == "moved"
     git(source, "branch", "-q", "-D", "main")
     assert landing.land_local(repo, Target("main", None), base, made).state == "moved"
-    assert landing.land_local(repo, TARGET, base, made) == ("landed", made, "")
+    assert landing.land_local(repo, TARGET, base, made) == ("landed", "")
     newer = move_remote(remote, {"other.txt": "other\n"})
     git(source, "fetch", "-q")
     on_top = git(repo.git_dir, "commit-tree", f"{newer}^{{tree}}", "-p", newer, "-m", "more")
     git(source, "update-ref", "refs/heads/main", base)
-    assert landing.land_local(repo, TARGET, newer, on_top) == ("landed", on_top, "")
+    assert landing.land_local(repo, TARGET, newer, on_top) == ("landed", "")
 
 
 def test_a_lock_on_the_target_moves_nothing(source: Path, repo: Repo, ws: Workspace) -> None:
@@ -294,10 +292,10 @@ def test_a_push_moves_the_remote_and_nothing_here(source: Path, remote: Path, re
     made = final(repo, ws)
     before = git(source, "rev-parse", "main"), git(source, "status", "--porcelain")
     for _ in range(2):
-        assert landing.push(repo, TARGET, ws.head, made) == ("landed", made, "")
+        assert landing.push(repo, TARGET, ws.head, made) == ("landed", "")
     assert git(remote, "rev-parse", "main") == made
     on_top = move_remote(remote, {"other.txt": "other\n"})
-    assert landing.push(repo, TARGET, ws.head, made) == ("landed", on_top, "")
+    assert landing.push(repo, TARGET, ws.head, made) == ("landed", "")
     assert git(remote, "rev-parse", "main") == on_top
     assert (git(source, "rev-parse", "main"), git(source, "status", "--porcelain")) == before
 
@@ -307,7 +305,7 @@ def test_a_push_that_lost_the_race_is_told(remote: Path, repo: Repo, ws: Workspa
     made = final(repo, ws)
     moved = move_remote(remote, {"other.txt": "other\n"})
     tried = landing.push(repo, TARGET, ws.head, made)
-    assert (tried.state, tried.tip) == ("moved", moved)
+    assert tried.state == "moved"
     assert git(remote, "rev-parse", "main") == moved
 
 
@@ -318,7 +316,7 @@ def test_a_target_set_back_is_not_pushed_over(source: Path, remote: Path, repo: 
     made = landing.squash(repo, ws, RUN, tip, git(ws.path, "rev-parse", "HEAD^{tree}"), "m", AT)
     git(remote, "update-ref", "refs/heads/main", ws.head)
     tried = landing.push(repo, TARGET, tip, made)
-    assert (tried.state, tried.tip) == ("moved", ws.head)
+    assert tried.state == "moved"
     assert git(remote, "rev-parse", "main") == ws.head
 
 
@@ -328,7 +326,7 @@ def test_a_push_that_the_remotes_hook_refuses_is_told_with_its_words(remote: Pat
     write(remote, {"hooks/pre-receive": "#!/bin/sh\necho 'fatal: main is frozen' >&2\necho until Monday\nexit 1\n"})
     hook.chmod(0o755)
     tried = landing.push(repo, TARGET, ws.head, final(repo, ws))
-    assert (tried.state, tried.tip) == ("rejected", ws.head)
+    assert tried.state == "rejected"
     assert "main is frozen until Monday" in tried.why
     assert "\n" not in tried.why
 
@@ -339,30 +337,6 @@ def test_a_remote_that_is_gone_is_unreachable(remote: Path, repo: Repo, ws: Work
     tried = landing.push(repo, TARGET, ws.head, final(repo, ws))
     assert tried.state == "unreachable"
     assert tried.why
-
-
-HOLD = """
-import os, sys
-from pathlib import Path
-from nightcrew.git import landing, repo
-
-path, root, count = sys.argv[1:]
-found = repo.open_repo(Path(path), os.environ)
-for _ in range(50):
-    with landing.target_lock(Path(root), found, "feature/x"):
-        file = Path(count)
-        file.write_text(str(int(file.read_text()) + 1))
-"""
-
-
-def test_one_lander_at_a_time(source: Path, tmp_path: Path) -> None:
-    """The lock of a target branch lets one process in at a time (law 6)."""
-    count = tmp_path / "count"
-    count.write_text("0")
-    argv = [sys.executable, "-c", HOLD, str(source), str(tmp_path / "home"), str(count)]
-    jobs = [subprocess.Popen(argv) for _ in range(4)]
-    assert [job.wait(60) for job in jobs] == [0, 0, 0, 0]
-    assert count.read_text() == "200"
 
 
 # ── proof and leftovers ───────────────────────────────────────────────────────────────────────────────────────────
@@ -382,7 +356,7 @@ def test_landed_is_proven(remote: Path, repo: Repo, ws: Workspace) -> None:
 def lost_work(source: Path, repo: Repo, pool: Pool, ws: Workspace) -> tuple[str, dict[str, str]]:
     """A losing candidate's head that no branch has, and the run's rescue refs."""
     write(ws.path, {"left.txt": "left\n"})
-    assert workspace.release(pool, ws) is not None
+    assert workspace.release(pool, ws).ref
     other = workspace.lease(pool, RUN, "dev2", ws.head, "nightcrew/a1b2/B")
     write(other.path, {"note.txt": "the losing candidate\n"})
     loser = collect(repo, other, RUN, "B", other.head, "m\n", AT).head

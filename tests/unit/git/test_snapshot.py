@@ -6,6 +6,7 @@ import pytest
 
 from nightcrew.git import repo as repos, snapshot, workspace
 from nightcrew.git.slots import Workspace
+from nightcrew.git.snapshot import Rescued
 from nightcrew.git.workspace import Pool
 from support.repos import ODD_NAMES, add_submodule, commit, environment, git, make_repo, refs, write
 
@@ -39,7 +40,7 @@ def reachable(source: Path, commit_id: str) -> bool:
 def test_nothing_unsaved_is_nothing(pool: Pool, ws: Workspace) -> None:
     """A clean workspace leaves no ref; ignored files are no work."""
     write(ws.path, {"x.log": "noise\n"})
-    assert snapshot.rescue(pool.repo, ws, RUN) is None
+    assert snapshot.rescue(pool.repo, ws, RUN) == Rescued()
     assert refs(pool.repo.git_dir, "refs/nightcrew/rescue") == {}
 
 
@@ -52,7 +53,7 @@ def test_unsaved_files_are_one_commit_and_the_workspace_is_as_it_was(source: Pat
     saved = snapshot.rescue(pool.repo, ws, RUN)
     after = (git(ws.path, "status", "--porcelain", "-z"), (ws.git_dir / "index").read_bytes(), git(ws.path, "rev-parse", "HEAD"))
     assert after == before
-    assert saved is not None
+    assert saved.ref
     assert saved.ref == f"refs/nightcrew/rescue/{RUN}/1"
     assert saved.files == len(ODD_NAMES) + 3
     names = git(source, "ls-tree", "-r", "-z", "--name-only", saved.ref).split("\0")
@@ -94,9 +95,9 @@ def test_every_commit_an_agent_made_is_reachable(source: Path, pool: Pool, ws: W
         reachable(source, one) for one in made if git(source, "cat-file", "--batch-check", stdin=one).endswith("commit")
     )
     saved = snapshot.rescue(pool.repo, ws, RUN)
-    assert saved is not None
+    assert saved.ref
     assert all(reachable(source, one) for one in made)
-    assert snapshot.rescue(pool.repo, ws, RUN) is None
+    assert snapshot.rescue(pool.repo, ws, RUN) == Rescued()
 
 
 def test_a_rebase_in_progress_is_rescued_with_its_files(source: Path, pool: Pool, ws: Workspace) -> None:
@@ -109,7 +110,7 @@ def test_a_rebase_in_progress_is_rescued_with_its_files(source: Path, pool: Pool
     with pytest.raises(AssertionError):
         git(ws.path, "rebase", "-q", other)
     saved = snapshot.rescue(pool.repo, ws, RUN)
-    assert saved is not None
+    assert saved.ref
     assert reachable(source, mine)
     assert reachable(source, other)
     assert "<<<<<<<" in git(source, "show", f"{saved.ref}:note.txt")
@@ -125,7 +126,7 @@ def test_large_files_are_listed(pool: Pool, ws: Workspace) -> None:
     assert (alone.ref, alone.large) == ("", ("big.bin",))
     write(ws.path, {"small.txt": "small\n"})
     saved = snapshot.rescue(pool.repo, ws, RUN)
-    assert saved is not None
+    assert saved.ref
     assert saved.large == ("big.bin",)
     assert git(pool.repo.git_dir, "ls-tree", "--name-only", saved.ref).split() == [".gitignore", "note.txt", "small.txt"]
 
@@ -135,7 +136,7 @@ def test_an_orphan_branch_without_a_commit_is_rescued(source: Path, pool: Pool, 
     git(ws.path, "checkout", "-q", "--orphan", "fresh")
     write(ws.path, {"new.txt": "new\n"})
     saved = snapshot.rescue(pool.repo, ws, RUN)
-    assert saved is not None
+    assert saved.ref
     assert git(source, "show", f"{saved.ref}:new.txt") == "new"
 
 
@@ -146,7 +147,7 @@ def test_two_lanes_rescue_at_once(source: Path, pool: Pool, ws: Workspace) -> No
     assert names == [f"refs/nightcrew/rescue/{RUN}/{n}" for n in (1, 2, 3)]
     write(ws.path, {"new.txt": "new\n"})
     saved = snapshot.rescue(pool.repo, ws, RUN)
-    assert saved is not None
+    assert saved.ref
     assert saved.ref.endswith("/4")
 
 
@@ -169,7 +170,7 @@ def test_a_repository_made_inside_is_rescued_with_files_and_history(source: Path
     inner = git(ws.path / "app", "rev-parse", "HEAD")
     write(ws.path / "app", {"new.py": "new\n"})
     saved = snapshot.rescue(pool.repo, ws, RUN)
-    assert saved is not None
+    assert saved.ref
     names = git(source, "ls-tree", "-r", "--name-only", saved.ref).split()
     assert names == [".gitignore", "app/main.py", "app/new.py", "note.txt"]
     assert reachable(source, inner)

@@ -8,6 +8,7 @@ from nightcrew.git import collect as sync, landing, repo as repos, workspace
 from nightcrew.git.collect import Synced, collect
 from nightcrew.git.repo import Target
 from nightcrew.git.slots import Workspace
+from nightcrew.git.snapshot import Rescued
 from nightcrew.git.workspace import Pool
 from support.repos import bare_remote, commit, environment, git, make_repo, move_remote, refs, shallow_clone, shown, write
 
@@ -231,7 +232,7 @@ def test_many_steps_are_one_neutral_commit_on_the_tip(source: Path, remote: Path
     assert git(source, "for-each-ref", "--contains", head)
     assert sync.undo_rebase(pool.repo, ws, RUN, head).head == work(ws) == head
     assert synced(pool, ws, head) == found
-    assert workspace.release(pool, ws) is None
+    assert workspace.release(pool, ws) == Rescued()
     assert refs(source, "refs/nightcrew/rescue") == {}
 
 

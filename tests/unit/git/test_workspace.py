@@ -11,6 +11,7 @@ import pytest
 
 from nightcrew.git import repo as repos, workspace
 from nightcrew.git.slots import WorkspaceLost, read_record, remove, verify, write_record
+from nightcrew.git.snapshot import Rescued
 from nightcrew.git.workspace import Pool
 from support.repos import (
     ODD_NAMES,
@@ -95,7 +96,7 @@ def test_a_freed_slot_is_reused_and_clean(source: Path, pool: Pool) -> None:
     commit_id = commit(first.path, {"src/code.py": "print(2)\n"})
     write(first.path, {"note.txt": "unsaved\n"})
     saved = workspace.release(pool, first)
-    assert saved is not None
+    assert saved.ref
     assert git(source, "show", f"{saved.ref}:note.txt") == "unsaved"
     assert git(source, "merge-base", "--is-ancestor", commit_id, saved.ref) == ""
     second = workspace.lease(pool, "20260102-000000-c3d4", "dev", head(source), "nightcrew/c3d4/A", keep=["cache/"])
@@ -173,7 +174,7 @@ def test_a_shallow_source_is_copied(source: Path, tmp_path: Path) -> None:
     assert (ws.path / "note.txt").read_text() == "second\n"
     write(ws.path, {"new.txt": "new\n"})
     saved = workspace.release(pool, ws)
-    assert saved is not None
+    assert saved.ref
     assert git(shallow, "show", f"{saved.ref}:new.txt") == "new"
     assert git(shallow, "rev-parse", f"{saved.ref}^") == head(shallow)
 
@@ -273,10 +274,10 @@ def test_reset_rescues_and_keeps_ignored_files(source: Path, pool: Pool) -> None
     assert back.head == head(ws.path) == start
     assert git(ws.path, "status", "--porcelain", "--ignored") == "!! cache"
     assert git(ws.path, "branch", "--show-current") == BRANCH
-    assert saved is not None
+    assert saved.ref
     assert git(source, "show", f"{saved.ref}:b.txt") == "b"
     assert git(source, "rev-parse", f"{saved.ref}^") == made
-    assert workspace.reset(pool, ws, start) == (back, None)
+    assert workspace.reset(pool, ws, start) == (back, Rescued())
 
 
 def test_copied_files_are_ignored(source: Path, pool: Pool) -> None:
@@ -287,7 +288,7 @@ def test_copied_files_are_ignored(source: Path, pool: Pool) -> None:
     assert workspace.copy_files(pool, ws, [".env", "app/*.env"]) == (".env", "app/[x].env")
     assert (ws.path / ".env").read_text() == "TOKEN=1\n"
     assert git(ws.path, "status", "--porcelain") == ""
-    assert workspace.release(pool, ws) is None
+    assert workspace.release(pool, ws) == Rescued()
 
 
 def test_a_folder_somebody_made_read_only_is_removed(tmp_path: Path) -> None:
