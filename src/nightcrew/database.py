@@ -11,9 +11,7 @@ from typing import Any
 
 from nightcrew.errors import UserError
 
-BUSY_S = 30.0
-"""How long a writer waits for another process's transaction; those take milliseconds."""
-
+BUSY_S = 30.0  # how long a writer waits for another process's transaction; those take milliseconds
 Row = tuple[Any, ...]
 
 

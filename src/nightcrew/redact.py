@@ -8,9 +8,9 @@ import re
 from collections.abc import Iterable
 
 REDACTED = "[redacted]"
-SHORTEST = 6
-"""A shorter value (a port, a yes) occurs everywhere by chance; blanking it would eat the text and hide nothing."""
+SHORTEST = 6  # a shorter value (a port, a yes) occurs everywhere by chance; blanking it would eat the text and hide nothing
 
+# A literal that must occur (most texts hold none of them), and the shape around it, of which a group stays. No possessive: early 3.11 errs.
 _SHAPES = {
     "sk-": r"sk-(?<![\w-]sk-)[\w-]{16,}",
     "gh": r"gh[oprsu]_(?<!\wgh[oprsu]_)[A-Za-z0-9]{20,}",
@@ -28,7 +28,6 @@ _SHAPES = {
     "PRIVATE KEY-----": r"-----BEGIN [A-Z ]{0,30}PRIVATE KEY-----"
     r"(?:[^-]*(?:-(?!----)[^-]*)*-----END [A-Z ]{0,30}PRIVATE KEY-----|[A-Za-z0-9+/=\s\\]*)",
 }
-"""A literal that must occur (most texts hold none of them), and the shape around it, of which a group stays. No possessive: early 3.11 errs there."""
 
 
 class Redactor:

@@ -11,8 +11,7 @@ from nightcrew.database import sync_folder, unusable
 from nightcrew.errors import UserError
 from nightcrew.redact import Redactor
 
-TAIL = 2048
-"""Bytes of a text that a fact may hold."""
+TAIL = 2048  # bytes of a text that a fact may hold
 
 
 class Blobs:

@@ -15,23 +15,16 @@ from nightcrew.core.settings import Settings
 from nightcrew.errors import UserError
 from nightcrew.redact import Redactor
 
+# The number written beside every fact. Raise it with each change of a fact that old bytes do not already satisfy, and add a lifter.
 SCHEMA = 1
-"""The number written beside every fact. Raise it with each change of a fact that old bytes do not already satisfy, and add a lifter."""
-
 Raw = dict[str, Any]
 Lifters = Mapping[int, Callable[[Raw], Raw]]
-LIFTERS: Lifters = {}
-"""`LIFTERS[n]` turns a raw fact of schema `n` into one of schema `n + 1`."""
+LIFTERS: Lifters = {}  # `LIFTERS[n]` turns a raw fact of schema `n` into one of schema `n + 1`
 
-PROSE = frozenset(
-    {"body", "check", "detail", "error", "evidence", "note", "notes", "reason"}
-    | {"rejected", "subject", "summary", "tail", "text", "title", "why"}
-)
-"""The fields whose text comes from outside: secrets are taken out of them. Every other text is a name or is executed (a key, a
-branch, a command line): changing one would make the journal disagree with the world, so config keeps secrets out of those."""
-
-TOLD = (Agent, Settings)
-"""What the operator told the run: all of it is executed, none of it is prose."""
+# The fields whose text comes from outside: secrets are taken out of them. Every other text is a name or is executed (a key, a
+# branch, a command line): changing one would make the journal disagree with the world, so config keeps secrets out of those.
+PROSE = frozenset("body check detail error evidence note notes reason rejected subject summary tail text title why".split())  # noqa: SIM905
+TOLD = (Agent, Settings)  # what the operator told the run: all of it is executed, none of it is prose
 
 
 def encode(event: Event) -> bytes:

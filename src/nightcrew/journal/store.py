@@ -21,8 +21,7 @@ from nightcrew.redact import Redactor
 __all__ = ["Fenced", "Journal", "JournalUnusable", "Lease", "SeqMoved", "Word"]
 
 PAGE = 1000
-GLANCES = 100
-"""How often a taken lease is tried again, a millisecond apart: who only looks at it has it for microseconds."""
+GLANCES = 100  # how often a taken lease is tried again, a millisecond apart: who only looks at it has it for microseconds
 
 S = TypeVar("S", bound=Struct)
 

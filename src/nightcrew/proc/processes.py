@@ -4,11 +4,10 @@ import _signal as signal  # type: ignore[import-not-found]  # the public module 
 import os
 import time
 
-MARK = "NIGHTCREW_TURN"
-"""The environment variable whose value names the job that a process belongs to."""
-
-PATIENCE_S = 10.0
-"""How long killed processes may take to go; one in an uninterruptible call, or of another user, may stay for ever."""
+MARK = "NIGHTCREW_TURN"  # the environment variable whose value names the job that a process belongs to
+PATIENCE_S = (
+    10.0  # how long killed processes may take to go; one in an uninterruptible call, or of another user, may stay for ever
+)
 
 
 def identity(pid: int) -> bytes:
