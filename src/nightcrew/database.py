@@ -6,7 +6,7 @@ import sqlite3
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
-from threading import RLock
+from threading import RLock, get_native_id
 from typing import Any
 
 from nightcrew.errors import UserError
@@ -105,6 +105,20 @@ def statements(path: Path) -> dict[str, str]:
     """The statements of an SQL file, each by the `-- name:` above it."""
     parts = (part.partition("\n") for part in path.read_text(encoding="utf-8").split("-- name: ")[1:])
     return {name: sql.strip() for name, _, sql in parts}
+
+
+def put(path: Path, data: bytes) -> None:
+    """Have `path`, its folder made, hold `data`: whatever happens all of the old or all of the new. Raises OSError."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    aside = path.with_name(f".{path.name}.{get_native_id()}.new")
+    try:
+        with aside.open("wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        aside.replace(path)
+    finally:
+        aside.unlink(missing_ok=True)
 
 
 def sync_folder(folder: Path) -> None:

@@ -13,7 +13,6 @@ from nightcrew.engine.tools import Ctx, off
 from nightcrew.errors import UserError
 from nightcrew.git import landing
 from nightcrew.git.collect import put_branch
-from nightcrew.git.landing import Hook
 from nightcrew.git.sealed import GitError, git
 from nightcrew.git.slots import Workspace, verify
 from nightcrew.proc.job import Exit
@@ -33,7 +32,8 @@ async def run(effect: MakeCommit, ctx: Ctx) -> ev.EffectAnswer:
 
 
 async def _commit(effect: MakeCommit, ctx: Ctx) -> ev.CommitMade:
-    ws, active, repo = await off(ctx.verified, effect.slot), await off(_active, ctx), ctx.tools.repo
+    ws, repo = await off(ctx.verified, effect.slot), ctx.tools.repo
+    active = await off(landing.hooks, repo, ctx.state().started.base)
     message, tree = f"{effect.text.subject}\n\n{effect.text.body}".strip() + "\n", str(effect.tree)
     if "pre-commit" in active:
         await off(landing.stage_for_hooks, repo, ws, effect.tip, tree)
@@ -62,11 +62,7 @@ def _squashed(effect: MakeCommit, ctx: Ctx, ws: Workspace, tree: str, message: s
         raise
 
 
-def _active(ctx: Ctx) -> dict[str, Hook]:
-    return {hook.name: hook for hook in landing.hooks(ctx.tools.repo, ctx.state().started.base)}
-
-
-async def _message(effect: MakeCommit, ctx: Ctx, ws: Workspace, hook: Hook, message: str) -> str:
+async def _message(effect: MakeCommit, ctx: Ctx, ws: Workspace, hook: Path, message: str) -> str:
     path = ctx.folder / hook.name / "tmp" / "COMMIT_EDITMSG"
     if not (path.is_symlink() or path.exists()):
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -75,7 +71,7 @@ async def _message(effect: MakeCommit, ctx: Ctx, ws: Workspace, hook: Hook, mess
     return message if path.is_symlink() else path.read_text(errors="replace")  # a link may lead to what no hook may see
 
 
-async def _hook(effect: MakeCommit | Land, ctx: Ctx, ws: Workspace, hook: Hook, *args: str, told: str = "") -> None:
+async def _hook(effect: MakeCommit | Land, ctx: Ctx, ws: Workspace, hook: Path, *args: str, told: str = "") -> None:
     """Run one hook under the supervisor, sandboxed; raises `Refused` when it ends badly."""
     folder, limit_s = ctx.folder / hook.name, ctx.state().settings.verify.timeout_s
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -90,11 +86,11 @@ async def _hook(effect: MakeCommit | Land, ctx: Ctx, ws: Workspace, hook: Hook, 
         raise Refused(hook.name, 124 if by == "total" else code or 1, ctx.tools.blobs.put(said), by)
 
 
-def _program(ctx: Ctx, hook: Hook, folder: Path) -> Path:
+def _program(ctx: Ctx, hook: Path, folder: Path) -> Path:
     """The hook's file; one that lies in the tree is taken from the base commit, never from what an agent wrote."""
-    if not hook.in_tree:
-        return Path(hook.path)
-    path, text = folder / "program", git(ctx.tools.repo, "show", f"{ctx.state().started.base}:{hook.path}")
+    if hook.is_absolute():
+        return hook
+    path, text = folder / "program", git(ctx.tools.repo, "show", f"{ctx.state().started.base}:{hook}")
     path.write_bytes(os.fsencode(text) + b"\n")
     path.chmod(0o700)
     return path
@@ -102,14 +98,14 @@ def _program(ctx: Ctx, hook: Hook, folder: Path) -> Path:
 
 async def land(effect: Land, ctx: Ctx) -> ev.EffectAnswer:
     """Move the target, or leave the finished branch; whether it is there already is looked at first."""
-    pre_push = (await off(_active, ctx)).get("pre-push") if effect.mode == "push" else None
-    if pre_push:
+    active = await off(landing.hooks, ctx.tools.repo, ctx.state().started.base) if effect.mode == "push" else {}
+    if "pre-push" in active:
         where = steps.target_of(ctx)
         url = ctx.tools.repo.setting(f"remote.{where.remote}.url".lower())
         ws, name = await off(ctx.verified, effect.slot), f"refs/heads/{where.branch}"
         told = f"{name} {effect.commit} {name} {effect.tip}\n"
         try:
-            await _hook(effect, ctx, ws, pre_push, where.remote or "", url, told=told)
+            await _hook(effect, ctx, ws, active["pre-push"], where.remote or "", url, told=told)
         except Refused as no:
             hook, code, said, by = no.args
             detail = f"the {hook} hook " + ("did not end in time" if by == "total" else f"refused (exit {code})")

@@ -10,6 +10,7 @@ import msgspec
 from nightcrew.core import events as ev
 from nightcrew.core.effects import Ask, EmitCompletionMarkerAndTerminate, Timer
 from nightcrew.core.state import agent_of
+from nightcrew.database import put
 from nightcrew.engine.tools import Ctx, off
 from nightcrew.git.repo import Repo
 from nightcrew.git.sealed import Checkout, run
@@ -59,11 +60,11 @@ async def emit(effect: EmitCompletionMarkerAndTerminate, ctx: Ctx) -> ev.Event:
     text = msgspec.json.format(msgspec.json.encode(told)) + b"\n"
     last = not failed and (state.marker.failures if state.marker else 0) + 1 >= TRIES
     try:
-        await off(write, ctx.tools.journal.folder(ctx.run) / "completion_marker", text)
+        await off(put, ctx.tools.journal.folder(ctx.run) / "completion_marker", text)
         top = ctx.tools.marker_folder if ctx.tools.marker_folder.is_dir() else ctx.tools.repo.git_dir
         if not await off(foreign, ctx.tools.repo, top):
             with suppress(OSError) if last else nullcontext():
-                await off(write, top / MARKER, text)
+                await off(put, top / MARKER, text)
     except OSError as error:
         why = f"{error.strerror or error}: {error.filename or ''}".strip(": ")
         return ev.CompletionMarkerWriteFailed(is_failure=failed, error=why)
@@ -83,20 +84,6 @@ def foreign(repo: Repo, top: Path) -> str:
     with suppress(OSError, msgspec.MsgspecError):
         ours = ours or "run_id" in msgspec.json.decode(path.read_bytes(), type=dict)
     return "" if ours and not path.is_symlink() else f"{MARKER} is not one of ours"
-
-
-def write(path: Path, text: bytes) -> None:
-    """Write a marker atomically and durably, its folders made; raises OSError."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    aside = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        with aside.open("wb") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(aside, path)
-    finally:
-        aside.unlink(missing_ok=True)
 
 
 def _notify(ctx: Ctx, summary: str) -> None:

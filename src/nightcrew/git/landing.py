@@ -23,26 +23,18 @@ class Try(NamedTuple):
     why: str = ""
 
 
-class Hook(NamedTuple):
-    """A hook that would run: its name, and its path: absolute, or (`in_tree`) relative to the top of the files of the commit."""
-
-    name: str
-    path: str
-    in_tree: bool
-
-
-def hooks(repo: Repo, base: str) -> list[Hook]:
-    """The active hooks, in the order git would run them; those in the tree are the ones of commit `base`."""
+def hooks(repo: Repo, base: str) -> dict[str, Path]:
+    """The path of each active hook, in the order git would run them; a relative one is in the tree of commit `base`."""
     configured = repo.setting("core.hookspath")
     path = Path(os.path.expanduser(configured)) if configured else repo.git_dir / "hooks"
     if configured and repo.work_tree and path.is_relative_to(repo.work_tree):
         path = path.relative_to(repo.work_tree)
+    paths = {name: Path(os.path.normpath(path / name)) for name in HOOKS}
     if path.is_absolute():
-        return [Hook(name, str(path / name), in_tree=False) for name in HOOKS if os.access(path / name, os.X_OK)]
-    paths = {name: os.path.normpath(path / name) for name in HOOKS}
-    said = git(repo, "ls-tree", "-z", base, "--", *paths.values())
+        return {name: path for name, path in paths.items() if os.access(path, os.X_OK)}
+    said = git(repo, "ls-tree", "-z", base, "--", *map(str, paths.values()))
     active = [line.partition("\t")[2] for line in said.split("\0") if line.startswith("100755 ")]
-    return [Hook(name, path, in_tree=True) for name, path in paths.items() if path in active]
+    return {name: path for name, path in paths.items() if str(path) in active}
 
 
 def stage_for_hooks(repo: Repo, ws: Workspace, tip: str, tree: str) -> None:

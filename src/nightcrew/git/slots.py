@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 import msgspec
 
+from nightcrew.database import put
 from nightcrew.git.repo import Repo
 from nightcrew.git.sealed import ALWAYS, FETCH, NEUTRAL, Env, Place, Where, git
 
@@ -98,12 +99,7 @@ def read_record(root: Path, slot: str) -> Record:
 
 def write_record(root: Path, record: Record) -> None:
     """Replace a slot's record so that it is the old or the new one after a power cut."""
-    new = root / f".{record.slot}.json.new"
-    with new.open("wb") as file:
-        file.write(msgspec.json.encode(record))
-        file.flush()
-        os.fsync(file.fileno())
-    new.replace(root / f"{record.slot}.json")
+    put(root / f"{record.slot}.json", msgspec.json.encode(record))
 
 
 def template(repo: Repo, copies: tuple[str, ...] = ()) -> dict[str, str]:

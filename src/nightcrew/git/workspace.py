@@ -48,9 +48,10 @@ def lease(pool: Pool, run_id: str, seat: str, start: str, branch: str | None = N
 def _choose(pool: Pool, wanted: Record) -> Record:
     # The seat's own slot, a free one, or a new one, written down as the seat's; under the pool's lock. Names say nothing.
     records = _records(pool.root)
-    held = {pool.root / f".{record.slot}.json.new" for record in records if record.run}
-    for left in set(pool.root.glob(".*.json.new")) - held:  # by somebody who was killed: where no seat is, only this lock writes
-        left.unlink()
+    held = {record.slot for record in records if record.run}
+    for left in pool.root.glob(".*.json.*new"):
+        if left.name.split(".")[1] not in held:  # by somebody who was killed: where no seat is, only this lock writes
+            left.unlink()
     own = [record for record in records if (record.run, record.seat) == (wanted.run, wanted.seat)]
     if own:
         return own[0]

@@ -1,13 +1,10 @@
 """Texts that travel by digest (rulings 5): small ones live in the fact itself, larger ones in files named by what they hold."""
 
-import os
-from contextlib import suppress
 from hashlib import sha256
 from pathlib import Path
-from tempfile import NamedTemporaryFile
 
 from nightcrew.core.work import Blob
-from nightcrew.database import sync_folder, unusable
+from nightcrew.database import put, sync_folder, unusable
 from nightcrew.errors import UserError
 from nightcrew.redact import Redactor
 
@@ -34,7 +31,9 @@ class Blobs:
         path = self._path(digest)
         with unusable(path):
             if not path.exists():
-                self._write(path, data)
+                put(path, data)
+                sync_folder(path.parent)
+                sync_folder(self._folder)
         return Blob(digest, len(data), data[-TAIL:].decode(errors="ignore"))
 
     def get(self, blob: Blob) -> bytes:
@@ -49,15 +48,3 @@ class Blobs:
 
     def _path(self, digest: str) -> Path:
         return self._folder / digest[:2] / digest[2:]
-
-    def _write(self, path: Path, data: bytes) -> None:
-        for folder in (self._folder, path.parent):
-            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        with NamedTemporaryFile(dir=path.parent) as aside:
-            aside.write(data)
-            aside.flush()
-            os.fsync(aside.fileno())
-            with suppress(FileExistsError):  # another thread was faster, with the same text
-                os.link(aside.name, path)
-        sync_folder(path.parent)
-        sync_folder(self._folder)

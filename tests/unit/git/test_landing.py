@@ -8,7 +8,6 @@ import pytest
 from nightcrew.errors import UserError
 from nightcrew.git import landing, repo as repos, workspace
 from nightcrew.git.collect import collect, sync
-from nightcrew.git.landing import Hook
 from nightcrew.git.repo import Repo, Target
 from nightcrew.git.sealed import GitError
 from nightcrew.git.slots import Workspace
@@ -416,9 +415,9 @@ def test_hooks_are_found_and_never_run_by_us(source: Path, ws: Workspace) -> Non
     add_hook(source, "pre-push", "exit 1").chmod(0o644)
     repo = repos.open_repo(source, environment())
     folder = source / ".git/hooks"
-    assert landing.hooks(repo, ws.head) == [
-        Hook("pre-commit", str(folder / "pre-commit"), in_tree=False),
-        Hook("commit-msg", str(folder / "commit-msg"), in_tree=False),
+    assert list(landing.hooks(repo, ws.head).items()) == [
+        ("pre-commit", folder / "pre-commit"),
+        ("commit-msg", folder / "commit-msg"),
     ]
     made = final(repo, ws)
     assert landing.land_local(repo, TARGET, ws.head, made).state == "landed"
@@ -434,7 +433,7 @@ def test_hooks_in_the_tree_are_those_of_the_base(source: Path, path: str) -> Non
     (source / ".husky/pre-push").chmod(0o755)
     git(source, "config", "core.hooksPath", path.format(source=source))
     repo = repos.open_repo(source, environment())
-    assert landing.hooks(repo, base) == [Hook("pre-commit", ".husky/pre-commit", in_tree=True)]
+    assert landing.hooks(repo, base) == {"pre-commit": Path(".husky/pre-commit")}
 
 
 def test_a_hook_sees_the_commit_about_to_be_made(source: Path, repo: Repo, ws: Workspace) -> None:
