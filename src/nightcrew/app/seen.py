@@ -12,11 +12,11 @@ from nightcrew.app.story import Story, steps, story
 from nightcrew.app.views import clock, headline
 from nightcrew.core.effects import RunCommands, StartTurn
 from nightcrew.core.events import EffectStarted, Entry, Record
-from nightcrew.core.ids import EffectId, RunId, short
+from nightcrew.core.ids import RunId, short
 from nightcrew.core.reducer import wanted
 from nightcrew.core.state import line
 from nightcrew.errors import UserError
-from nightcrew.journal.store import Journal
+from nightcrew.journal.store import Journal, effect_folder
 
 __all__ = ["Replayed", "RunId", "Seen", "effect_folder", "everything", "outputs", "replayed", "seen", "shown", "told"]
 
@@ -56,12 +56,6 @@ def shown(seen: Seen) -> Story:
     elif stands.next_command == f"nightcrew resume {name}" and seen.journal.holder(seen.run):
         stands = structs.replace(stands, next_command=f"nightcrew watch {name}")
     return structs.replace(told, stands=stands)
-
-
-def effect_folder(home: Path, key: EffectId) -> Path:
-    """Where the raw output of a turn or of commands lies."""
-    run, rest = key.split("/", 1)
-    return home / "runs" / run / "effects" / rest.replace("/", "-")
 
 
 def outputs(seen: Seen, env: Mapping[str, str], seat: str = "") -> Iterator[tuple[str, bytes]]:

@@ -20,9 +20,9 @@ from nightcrew.core.phases import landing
 from nightcrew.core.state import Opened, RunState, line
 from nightcrew.database import Unusable, unusable
 from nightcrew.engine import handlers
-from nightcrew.engine.tools import Ctx, Tools, folder_of
+from nightcrew.engine.tools import Ctx, Tools
 from nightcrew.errors import UserError
-from nightcrew.journal.store import Journal, Lease
+from nightcrew.journal.store import Journal, Lease, effect_folder
 from nightcrew.proc.call import end_all, leave
 
 SNAPSHOT_EVERY = 200  # entries between two snapshots, which are a cache only
@@ -133,7 +133,7 @@ class Driver:
                 self._fly(opened, partial(_cancel, flight.task if flight else None), stopping=True)
 
     def _fly(self, opened: Opened, work: Callable[[Effect, Ctx], Awaitable[Event]], *, stopping: bool) -> None:
-        effect, folder = opened.effect, folder_of(self._tools, opened.effect)
+        effect, folder = opened.effect, effect_folder(self._tools.home, opened.effect.key)
         ctx = Ctx(self._tools, self._run, opened.at, opened.begun, folder, self._facts.put_nowait, lambda: self.state)
         task = asyncio.ensure_future(self._guarded(effect, work, ctx))
         self._flights[effect.key] = Flight(effect, task, stopping)

@@ -1,5 +1,7 @@
 """Git steps on a run's workspaces: lease, collect, rebase, reset, rescue, give back. Each answers the same when it is made again."""
 
+from typing import assert_never
+
 from nightcrew.core import effects as fx, events as ev
 from nightcrew.core.ids import Commit, SlotId, Tree
 from nightcrew.core.state import line
@@ -7,7 +9,7 @@ from nightcrew.core.trouble import NODE as DEV_FIX
 from nightcrew.core.work import Change
 from nightcrew.engine.tools import Ctx
 from nightcrew.git import collect as work, landing, snapshot, workspace
-from nightcrew.git.collect import Synced, commit_tree, head_of, put_branch, tree_of
+from nightcrew.git.collect import commit_tree, head_of, put_branch, tree_of
 from nightcrew.git.repo import Target
 from nightcrew.git.sealed import dated, git, run
 from nightcrew.git.slots import Workspace, verify
@@ -53,28 +55,20 @@ def _made_one(effect: fx.CollectWork, ctx: Ctx, ws: Workspace, head: str) -> boo
     return True
 
 
-def sync(effect: fx.SyncBase, ctx: Ctx) -> ev.BaseSynced:
-    """Fetch the tip and put the work on it."""
-    ws, to = ctx.verified(effect.slot), target_of(ctx)
-    return _synced(effect, ctx, work.sync(ctx.tools.repo, ws, ctx.run, effect.base, effect.head, to, ctx.at))
-
-
-def continue_rebase(effect: fx.ContinueRebase, ctx: Ctx) -> ev.BaseSynced:
-    """Finish the rebase that a fixer worked on."""
-    ws = ctx.verified(effect.slot)
-    return _synced(effect, ctx, work.resume_rebase(ctx.tools.repo, ws, ctx.run, effect.tip, effect.head, ctx.at))
-
-
-def undo_rebase(effect: fx.UndoRebase, ctx: Ctx) -> ev.BaseSynced:
-    """The branch is back where it was; what the fixer did is in a rescue ref."""
-    ws = ctx.workspace(effect.slot)
-    return _synced(effect, ctx, work.undo_rebase(ctx.tools.repo, ws, ctx.run, effect.head))
-
-
-def _synced(effect: fx.SyncBase | fx.ContinueRebase | fx.UndoRebase, ctx: Ctx, found: Synced) -> ev.BaseSynced:
-    tip_tree = git(ctx.tools.repo, "rev-parse", f"{found.tip}^{{tree}}") if found.tip != ctx.state().base else ""
-    told = found._replace(note=line(found.note))._asdict()
-    return ev.BaseSynced(key=effect.key, tip_tree=Tree(tip_tree), **told)
+def sync(effect: fx.SyncBase | fx.ContinueRebase | fx.UndoRebase, ctx: Ctx) -> ev.BaseSynced:
+    """Fetch the tip and put the work on it; or finish the rebase that a fixer worked on; or give it up, what he did in a rescue ref."""
+    repo = ctx.tools.repo
+    match effect:
+        case fx.SyncBase():
+            found = work.sync(repo, ctx.verified(effect.slot), ctx.run, effect.base, effect.head, target_of(ctx), ctx.at)
+        case fx.ContinueRebase():
+            found = work.resume_rebase(repo, ctx.verified(effect.slot), ctx.run, effect.tip, effect.head, ctx.at)
+        case fx.UndoRebase():
+            found = work.undo_rebase(repo, ctx.workspace(effect.slot), ctx.run, effect.head)
+        case _:
+            assert_never(effect)
+    tip_tree = git(repo, "rev-parse", f"{found.tip}^{{tree}}") if found.tip != ctx.state().base else ""
+    return ev.BaseSynced(key=effect.key, tip_tree=Tree(tip_tree), **found._replace(note=line(found.note))._asdict())
 
 
 def reset(effect: fx.ResetWorkspace, ctx: Ctx) -> ev.WorkspaceReset:

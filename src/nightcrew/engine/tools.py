@@ -5,9 +5,8 @@ import os
 import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import NamedTuple, ParamSpec, TypeVar
+from typing import NamedTuple
 
-from nightcrew.core.effects import Effect
 from nightcrew.core.events import EffectAnswer
 from nightcrew.core.ids import RunId
 from nightcrew.core.state import RunState
@@ -20,8 +19,7 @@ from nightcrew.journal.store import Journal
 from nightcrew.ledger import Ledger
 from nightcrew.proc.sandbox import Mode
 
-P = ParamSpec("P")
-T = TypeVar("T")
+off = asyncio.to_thread  # blocking work, so that the loop goes on
 
 
 class Clock(NamedTuple):
@@ -96,20 +94,9 @@ class Ctx(NamedTuple):
 
     def workspace(self, slot: str) -> slots.Workspace:
         """The workspace an effect names, sound or not."""
-        return slots.lookup(self.tools.pool.root, slot, self.tools.operator_env)
+        return self.tools.pool.at(slot)
 
     def verified(self, slot: str) -> slots.Workspace:
         """The same, verified to be ours; raises WorkspaceLost."""
-        slots.verify(self.workspace(slot))
-        return self.workspace(slot)
-
-
-async def off(work: Callable[P, T], *args: P.args, **named: P.kwargs) -> T:
-    """Blocking work in a thread, so that the loop goes on."""
-    return await asyncio.to_thread(work, *args, **named)
-
-
-def folder_of(tools: Tools, effect: Effect) -> Path:
-    """Where an effect keeps its files: below the run's folder, by its key."""
-    run, rest = effect.key.split("/", 1)
-    return tools.journal.folder(RunId(run)) / "effects" / rest.replace("/", "-")
+        slots.verify(ws := self.workspace(slot))
+        return ws

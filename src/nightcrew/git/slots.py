@@ -185,11 +185,6 @@ def _leads_away(git_dir: Path) -> bool:
     return any(map(os.path.islink, chain(git_dir.iterdir(), (git_dir / "objects").iterdir(), deep)))
 
 
-def lookup(root: Path, slot: str, env: Env) -> Workspace:
-    """The workspace of a slot, by its name only; `verify` says whether it is sound."""
-    return Workspace(slot, root / slot, env)
-
-
 def verify(ws: Workspace) -> Record:
     """What we know of a workspace that is ours, its `.git` put back to our template. Raises WorkspaceLost: it or its `.git` is gone or not ours."""
     record, git_dir = read_record(ws.path.parent, ws.slot), ws.git_dir

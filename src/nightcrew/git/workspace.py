@@ -28,6 +28,10 @@ class Pool(NamedTuple):
     root: Path
     repo: Repo
 
+    def at(self, slot: str) -> Workspace:
+        """The workspace of a slot, by its name only; `slots.verify` says whether it is sound."""
+        return Workspace(slot, self.root / slot, self.repo.env)
+
 
 def lease(pool: Pool, run_id: str, seat: str, start: str, branch: str | None = None, keep: Sequence[str] = ()) -> Workspace:
     """The workspace of a seat at `start`: as it was left, else a free slot made clean, else a new one. Raises UserError when the disk is full."""
@@ -37,7 +41,7 @@ def lease(pool: Pool, run_id: str, seat: str, start: str, branch: str | None = N
     record = replace(record, start=start, branch=branch or "")
     if not record.ready:
         return _set_up(pool, record, "-x", *(word for glob in keep for word in ("-e", glob)))
-    ws = slots.lookup(pool.root, record.slot, pool.repo.env)
+    ws = pool.at(record.slot)
     with suppress(WorkspaceLost):
         if found := _as_left(ws, record):
             return found
@@ -80,7 +84,7 @@ def _as_left(ws: Workspace, wanted: Record) -> Workspace | None:
 
 def _set_up(pool: Pool, record: Record, *cleaning: str) -> Workspace:
     # A slot at its record's start: `.git` from the template, the files that are tracked, no others but what `cleaning` spares.
-    repo, ws = pool.repo, slots.lookup(pool.root, record.slot, pool.repo.env)
+    repo, ws = pool.repo, pool.at(record.slot)
     if shutil.disk_usage(pool.root).free < SPACE_FLOOR:
         raise UserError(f"the disk of {pool.root} is full", "make room, then resume")
     record = replace(record, ready=False, files=slots.template(repo, record.copies))
@@ -150,7 +154,7 @@ def ignored(ws: Workspace, patterns: Iterable[str] = ()) -> set[str]:
 def leased(pool: Pool, run_id: str) -> tuple[Workspace, ...]:
     """Every workspace that a run holds."""
     mine = (record.slot for record in _records(pool.root) if record.run == run_id)
-    return tuple(slots.lookup(pool.root, slot, pool.repo.env) for slot in mine)
+    return tuple(pool.at(slot) for slot in mine)
 
 
 def release(pool: Pool, ws: Workspace) -> Rescued:

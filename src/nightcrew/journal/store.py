@@ -12,13 +12,13 @@ import msgspec
 from msgspec import Struct
 
 from nightcrew.core.events import Entry, Event
-from nightcrew.core.ids import RunId, short
+from nightcrew.core.ids import EffectId, RunId, short
 from nightcrew.database import Database, Unusable as JournalUnusable, held, locked, statements, unusable
 from nightcrew.errors import UserError
 from nightcrew.journal import VERSION, codec
 from nightcrew.redact import Redactor
 
-__all__ = ["Fenced", "Journal", "JournalUnusable", "Lease", "SeqMoved", "Word"]
+__all__ = ["Fenced", "Journal", "JournalUnusable", "Lease", "SeqMoved", "Word", "effect_folder"]
 
 PAGE = 1000
 GLANCES = 100  # how often a taken lease is tried again, a millisecond apart: who only looks at it has it for microseconds
@@ -68,6 +68,12 @@ class Word(NamedTuple):
 
     id: int
     event: Event
+
+
+def effect_folder(home: Path, key: EffectId) -> Path:
+    """Where an effect keeps its files: the raw output of its turn, commands or hooks."""
+    run, rest = key.split("/", 1)
+    return home / "runs" / run / "effects" / rest.replace("/", "-")
 
 
 class Journal:
