@@ -1,6 +1,7 @@
 """What all runs of a machine know together: which accounts cool down until when, and who has one of the machine's turns (rulings 24, 36)."""
 
 import os
+from math import inf
 from pathlib import Path
 from typing import NamedTuple
 
@@ -81,13 +82,9 @@ class Ledger:
             self._db.change("INSERT OR REPLACE INTO cooling VALUES (?, ?, ?, ?, ?, ?)", *now)
             return now
 
-    def warm(self, agent: Agent, began_at: float) -> None:
-        """The agent answered in a turn that began at `began_at`: what was lost before that is over, and so is the doubling."""
-        self._db.change("DELETE FROM cooling WHERE account = ? AND at <= ?", account_of(agent), began_at)
-
-    def clear(self, agent: Agent) -> int:
-        """Forget that the agent's account cools, because a person says so; how much there was."""
-        return self._db.change("DELETE FROM cooling WHERE account = ?", account_of(agent))
+    def warm(self, agent: Agent, began_at: float = inf) -> int:
+        """The agent answered in a turn that began then, or a person says it works: what was lost before is over; how much that was."""
+        return self._db.change("DELETE FROM cooling WHERE account = ? AND at <= ?", account_of(agent), began_at)
 
     def cooling_of(self, agent: Agent, at: float) -> Cooling | None:
         """What keeps this agent from being asked at `at`; None = nothing."""

@@ -113,7 +113,7 @@ def test_a_person_can_clear_an_account(ledger: Ledger, other: Ledger) -> None:
     """`clear` forgets all of the account and nothing of others."""
     ledger.cool(HAIKU, 0.0, 900.0)
     kept = ledger.cool(CODEX, 0.0, 900.0)
-    assert (other.clear(OPUS), other.clear(OPUS)) == (1, 0)
+    assert (other.warm(OPUS), other.warm(OPUS)) == (1, 0)
     assert [ledger.cooling_of(agent, 1.0) for agent in (OPUS, HAIKU, CODEX)] == [None, None, kept]
 
 

@@ -131,7 +131,7 @@ def agents(cwd: Path, env: Mapping[str, str], clear: str = "") -> list[AgentRow]
         known = {str(agent.id): agent for agent in config.roster}
         if clear not in known:
             raise UserError(f"there is no agent {clear!r}", f"there are: {', '.join(known) or 'none'}")
-        Ledger(home_of(env)).clear(known[clear])
+        Ledger(home_of(env)).warm(known[clear])
     return _agents(config, env)
 
 

@@ -60,7 +60,6 @@ async def run(effect: fx.Effect, ctx: Ctx) -> ev.Event:
 
 async def stop(effect: fx.Effect, ctx: Ctx) -> str:
     """End whatever runs for the effect (turn, commands, hooks), with all it started; the name of the ref with its unsaved work."""
-    if isinstance(effect, fx.StartTurn):
-        return await turns.stop(effect, ctx)
-    await jobs.stopped(*ctx.folder.glob("*/"))
-    return ""
+    turn = effect if isinstance(effect, fx.StartTurn) else None
+    await jobs.stopped(*([ctx.folder] if turn else ctx.folder.glob("*/")))
+    return await off(turns.left, turn, ctx) if turn else ""

@@ -49,16 +49,11 @@ async def run(effect: StartTurn, ctx: Ctx) -> ev.EffectAnswer:
     return await off(_over, effect, ctx, agent, turn, end)
 
 
-async def stop(effect: StartTurn, ctx: Ctx) -> str:
-    """End the turn and everything it started; the name of the ref that holds its unsaved work, or nothing."""
-    await jobs.stopped(ctx.folder)
-    await off(ctx.tools.ledger.release, ctx.folder)
-    return await off(_rescued, effect.slot, ctx)
-
-
-def _rescued(slot: str, ctx: Ctx) -> str:
+def left(effect: StartTurn, ctx: Ctx) -> str:
+    """A turn that was stopped gives its place back; the name of the ref that holds its unsaved work, or nothing."""
+    ctx.tools.ledger.release(ctx.folder)
     with suppress(slots.WorkspaceLost):
-        return snapshot.rescue(ctx.tools.repo, ctx.verified(slot), ctx.run).ref
+        return snapshot.rescue(ctx.tools.repo, ctx.verified(effect.slot), ctx.run).ref
     return ""
 
 

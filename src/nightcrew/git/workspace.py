@@ -13,8 +13,8 @@ from msgspec.structs import replace
 from nightcrew.database import alone
 from nightcrew.errors import UserError
 from nightcrew.git import slots, snapshot
-from nightcrew.git.collect import head_of
-from nightcrew.git.repo import Repo, pin, ref, repo_id
+from nightcrew.git.collect import head_of, tree_of
+from nightcrew.git.repo import Repo, pin, repo_id
 from nightcrew.git.sealed import git, run
 from nightcrew.git.slots import Record, Workspace, WorkspaceLost
 from nightcrew.git.snapshot import Rescued, sound
@@ -89,7 +89,7 @@ def _set_up(pool: Pool, record: Record, *cleaning: str) -> Workspace:
         raise UserError(f"the disk of {pool.root} is full", "make room, then resume")
     record = replace(record, ready=False, files=slots.template(repo, record.copies))
     slots.write_record(pool.root, record)
-    tree = _pinned(repo, record)
+    pin(repo, record.run, f"pins/{record.start[:12]}", record.start)  # before anything borrows it
     used = ws.path.exists()
     ws.path.mkdir(exist_ok=True)
     slots.build_git(ws.git_dir, record)
@@ -102,16 +102,7 @@ def _set_up(pool: Pool, record: Record, *cleaning: str) -> Workspace:
         git(ws, "clean", "-ffdq", *cleaning)
     slots.fill_submodules(repo, ws)
     slots.write_record(pool.root, replace(record, ready=True))
-    return ws._replace(head=record.start, tree=tree)
-
-
-def _pinned(repo: Repo, record: Record) -> str:
-    # The start's tree; the start is reachable from a ref of the run before anything borrows it.
-    known = ("for-each-ref", "--count=1", "--format=%(tree)", f"--points-at={record.start}", ref(record.run, ""))
-    tree = git(repo, *known)
-    if not tree:
-        pin(repo, record.run, f"pins/{record.start[:12]}", record.start)
-    return tree or git(repo, "rev-parse", f"{record.start}^{{tree}}")
+    return ws._replace(head=record.start, tree=tree_of(repo, record.start))
 
 
 def _hides(ws: Workspace) -> bool:

@@ -5,6 +5,7 @@ Its orders come on stdin, so that no secret reaches the disk. Files: owner (lock
 
 from __future__ import annotations
 
+import _signal as signal  # type: ignore[import-not-found]  # the public module pulls in enum: 4 ms of CPU for every turn
 import ctypes
 import fcntl
 import marshal
@@ -16,12 +17,9 @@ from nightcrew.proc import processes
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    import signal
-    from typing import Any, NoReturn
+    from typing import Any
 
     Orders = dict[str, Any]  # the fields of `job.Job`, as `job._orders` gives them
-else:
-    import _signal as signal  # the public module pulls in enum: 4 ms of CPU for every turn
 
 _TOLD = {signal.SIGTERM, signal.SIGINT, signal.SIGHUP}
 _WAITED = {*_TOLD, signal.SIGCHLD, signal.SIGIO}
@@ -33,7 +31,7 @@ _CLAIM_S = 30.0  # how long a holder of the lock may take to say who it is
 _RECORD_BYTES = 512
 
 
-def main() -> NoReturn:
+def main() -> None:
     """Supervise the job ordered on stdin in the folder named by the first argument, to the end of all it started.
 
     The starter waits for the end of our stdout: the job has begun by then, or an error is on it.
