@@ -60,15 +60,13 @@ def job(  # noqa: PLR0913 — one command, each of its sides by its name
     stdin: Path | None = None, seen: tuple[Path, ...] = (),
 ) -> Job:  # fmt: skip
     """A command or hook of the repository: its environment is scrubbed, `verify.env` and `verify.writable` open it, its lane has numbers of its own."""
-    settings, folder = ctx.state().settings, ctx.folder / name
+    verify, folder = ctx.state().settings.verify, ctx.folder / name
     lane = int(hashlib.sha256(ws.slot.encode()).hexdigest()[:4], 16) % 500
     added = {"NIGHTCREW_LANE": str(lane), "NIGHTCREW_PORT_BASE": str(20_000 + 20 * lane), "GIT_EDITOR": ":"}
-    env = shelter.environment(ctx.tools, folder, added, settings.verify.env)
-    home, network = ctx.tools.operator_env.get("HOME", "/"), settings.shelter.network
-    writable = [shelter.expand(path, home) for path in settings.verify.writable]
-    box = shelter.sandbox(ctx.tools, ws, folder, read_only=False, network=network, writable=writable, seen=seen)
-    mark = f"{effect.key}/{name}"
-    return Job(argv=argv, cwd=ws.path, env=env, mark=mark, stdin=stdin, sandbox=box, total_s=total_s)
+    env = shelter.environment(ctx, folder, added, verify.env)
+    writable = [shelter.expand(path, env.get("HOME", "/")) for path in verify.writable]
+    box = shelter.sandbox(ctx, ws, folder, read_only=False, writable=writable, seen=seen)
+    return Job(argv=argv, cwd=ws.path, env=env, mark=f"{effect.key}/{name}", stdin=stdin, sandbox=box, total_s=total_s)
 
 
 def _before(effect: RunCommands, ctx: Ctx, ws: Workspace) -> None:

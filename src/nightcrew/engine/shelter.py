@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import get_args
 
-from nightcrew.engine.tools import Tools
+from nightcrew.engine.tools import Ctx
 from nightcrew.errors import UserError
 from nightcrew.git.slots import Workspace
 from nightcrew.proc.call import call
@@ -37,26 +37,27 @@ def mode_of(setting: str) -> Mode:
             return next(mode for mode in get_args(Mode) if not why_not(mode))  # what is weaker is not even tried
 
 
-def environment(tools: Tools, folder: Path, added: Mapping[str, str], passed: Iterable[str] = ()) -> dict[str, str]:
+def environment(ctx: Ctx, folder: Path, added: Mapping[str, str], passed: Iterable[str] = ()) -> dict[str, str]:
     """The whole environment of a turn or command: a short list of the person's, a temporary folder of its own, and what is `added`."""
-    mine = tools.operator_env
+    mine = ctx.tools.operator_env
     env = {name: mine[name] for name in (*PASSED, *passed) if name in mine}
     env |= {"TERM": "dumb", "NO_COLOR": "1", "GIT_TERMINAL_PROMPT": "0", "GIT_PAGER": "cat", "PAGER": "cat"}
     return env | {"TMPDIR": str(folder / "tmp")} | dict(added)
 
 
-def sandbox(  # noqa: PLR0913 — the rights of one piece of work, each by its name
-    tools: Tools, ws: Workspace, folder: Path, *, read_only: bool, network: bool, writable: Iterable[Path] = (),
-    seen: Iterable[Path] = (), private: Iterable[tuple[Path, Path]] = (),
+def sandbox(
+    ctx: Ctx, ws: Workspace, folder: Path, *, read_only: bool, writable: Iterable[Path] = (), seen: Iterable[Path] = (),
+    private: Iterable[tuple[Path, Path]] = (),
 ) -> Sandbox:  # fmt: skip
     """Where this work may look and write: its own workspace, a temporary folder, and what is named; not our own state."""
-    home, tmp = Path(tools.operator_env.get("HOME", "/")), folder / "tmp"
+    tools, tmp = ctx.tools, folder / "tmp"
+    home = Path(tools.operator_env.get("HOME", "/"))
     tmp.mkdir(mode=0o700, parents=True, exist_ok=True)
     return Sandbox(
         mode=tools.mode,
         read_only=(folder, tools.repo.git_dir, *seen, *_below_tmp(tools.operator_env), *((ws.path,) if read_only else ())),
         writable=(tmp, *writable, *(() if read_only else (ws.path,))), hidden=(tools.home, *(home / name for name in HIDDEN)),
-        private=((tmp, TMP), *private), network=network,
+        private=((tmp, TMP), *private), network=ctx.state().settings.shelter.network,
     )  # fmt: skip
 
 

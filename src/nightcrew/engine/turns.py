@@ -90,7 +90,7 @@ def _start(effect: StartTurn, ctx: Ctx, agent: Agent, turn: Turn) -> Running | E
     turn.prompt_file.write_bytes(composed(effect.brief, ctx.tools.blobs))
     launch = catalog.adapter(agent.kind).command(turn)
     limits = ctx.state().started.limits
-    env = shelter.environment(ctx.tools, ctx.folder, {**launch.env, **turn.env})
+    env = shelter.environment(ctx, ctx.folder, {**launch.env, **turn.env})
     order = Job(
         argv=launch.argv, cwd=turn.cwd, env=env, mark=effect.key, stdin=turn.prompt_file,
         sandbox=_sandbox(effect, ctx, launch, env.get("HOME", "/")), total_s=effect.total_s or limits.turn_s,
@@ -107,8 +107,7 @@ def _sandbox(effect: StartTurn, ctx: Ctx, launch: Launch, home: str) -> Sandbox:
         if path.suffix != ".json" and not path.exists():
             path.mkdir(mode=0o700, parents=True)
     return shelter.sandbox(
-        ctx.tools, ctx.workspace(effect.slot), ctx.folder, read_only=effect.read_only,
-        network=ctx.state().settings.shelter.network, writable=login,
+        ctx, ctx.workspace(effect.slot), ctx.folder, read_only=effect.read_only, writable=login,
         seen=[path for path in map(Path, launch.argv) if path.is_absolute() and path.exists() and path not in login],
         private=[(seat / str(n), shelter.expand(path, home)) for n, path in enumerate(launch.session_paths)],
     )  # fmt: skip

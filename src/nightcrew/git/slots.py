@@ -210,7 +210,7 @@ def verify(ws: Workspace) -> Record:
 def fill_submodules(repo: Repo, ws: Workspace) -> None:
     """Check out the submodules of a workspace, at any depth, at the commits its tree names."""
     ours = {"config": (ws.git_dir / "config").read_text(errors="surrogateescape")}
-    for source, inner, commit in _walk(repo.git_dir / "modules", ws):
+    for source, inner, commit in walk_submodules(repo.git_dir / "modules", ws):
         there = Repo(source, None, ws.env)
         if git(there, "rev-parse", "--verify", "-q", f"{commit}^{{commit}}", ok=(0, 1, 128)) == commit:
             borrowed = {ALTERNATES: f"{source}/objects\n", "HEAD": commit + "\n"}
@@ -221,21 +221,14 @@ def fill_submodules(repo: Repo, ws: Workspace) -> None:
             git(inner, "reset", "--hard", "-q", commit)
 
 
-def filled_submodules(repo: Repo, ws: Workspace) -> Iterator[tuple[Repo, Workspace]]:
-    """The submodules that were filled, each with the person's own copy it borrows from."""
-    for source, inner, _ in _walk(repo.git_dir / "modules", ws):
-        if (inner.git_dir / "HEAD").is_file():
-            yield Repo(source, None, repo.env), inner
-
-
-def _walk(sources: Path, here: Workspace) -> Iterator[tuple[Path, Workspace, str]]:
-    # Of each level: the person's copy, ours, and the commit that is wanted; what fills ours has done so when the next is asked for.
+def walk_submodules(sources: Path, here: Workspace) -> Iterator[tuple[Path, Workspace, str]]:
+    """At each level the person's copy (below `sources`), ours, and the commit that is wanted; what fills ours does so before it asks on."""
     if sources.is_dir() and (here.path / ".gitmodules").is_file():
         for name, path, commit in submodules(here):
             source, inner = sources / name, here._replace(path=here.path / path)
             if ".." not in Path(name).parts and (source / "objects").is_dir() and within(here, inner.git_dir):
                 yield source, inner, commit
-                yield from _walk(source / "modules", inner)
+                yield from walk_submodules(source / "modules", inner)
 
 
 def submodules(here: Place) -> list[tuple[str, str, str]]:

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from nightcrew.git import slots
 from nightcrew.git.repo import NOTHING, Repo, ref
 from nightcrew.git.sealed import FETCH, GitError, git, run
-from nightcrew.git.slots import ALTERNATES, Record, Workspace, WorkspaceLost, filled_submodules, read_record, remove
+from nightcrew.git.slots import ALTERNATES, Record, Workspace, WorkspaceLost, read_record, remove
 
 LARGE = 50 * 1024 * 1024  # files above this many bytes are listed, not rescued (rulings 20)
 
@@ -67,8 +67,9 @@ def rescue(repo: Repo, ws: Workspace, run_id: str) -> Rescued:
 
 def rescue_submodules(repo: Repo, ws: Workspace, run_id: str) -> None:
     """Have the person's copies of the submodules hold what was made in ours, under rescue refs of their own."""
-    for source, inner in filled_submodules(repo, ws):
-        _rescue(source, inner, run_id, "")
+    for source, inner, _ in slots.walk_submodules(repo.git_dir / "modules", ws):
+        if (inner.git_dir / "HEAD").is_file():
+            _rescue(Repo(source, None, repo.env), inner, run_id, "")
 
 
 def _rescue(repo: Repo, ws: Workspace, run_id: str, start: str) -> Rescued:
