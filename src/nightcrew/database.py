@@ -107,12 +107,12 @@ def statements(path: Path) -> dict[str, str]:
     return {name: sql.strip() for name, _, sql in parts}
 
 
-def put(path: Path, data: bytes) -> None:
+def put(path: Path, data: bytes, mode: int = 0o600) -> None:
     """Have `path`, its folder made, hold `data`: whatever happens all of the old or all of the new. Raises OSError."""
     path.parent.mkdir(parents=True, exist_ok=True)
     aside = path.with_name(f".{path.name}.{get_native_id()}.new")
     try:
-        with aside.open("wb") as file:
+        with open(os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, mode), "wb") as file:
             file.write(data)
             file.flush()
             os.fsync(file.fileno())

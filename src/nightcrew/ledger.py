@@ -1,12 +1,11 @@
 """What all runs of a machine know together: which accounts cool down until when, and who has one of the machine's turns (rulings 24, 36)."""
 
-import os
 from math import inf
 from pathlib import Path
 from typing import NamedTuple
 
 from nightcrew.core.roster import Agent
-from nightcrew.database import Database, held, locked
+from nightcrew.database import Database, held
 from nightcrew.redact import Redactor
 
 ASSUMED_S, ASSUMED_MAX_S = (
@@ -53,14 +52,11 @@ class Ledger:
     def __init__(self, home: Path, redactor: Redactor | None = None) -> None:
         """Open it, made on first use. Raises `database.Unusable`, as all its functions, or `UserError` when a newer nightcrew wrote it."""
         self._redactor = redactor or Redactor()
-        self._held: dict[Path, int] = {}
         self._db = Database(home / "ledger.db", _SCHEMA, VERSION)
 
     def close(self) -> None:
-        """Let go of the file, and of the turns asked for here that no supervisor owns."""
+        """Let go of the file."""
         self._db.close()
-        for folder in list(self._held):
-            os.close(self._held.pop(folder))
 
     def cool(self, agent: Agent, at: float, until: float | None = None, window: str = "", why: str = "") -> Cooling:
         """Remember that the agent said at `at` that it cannot work until `until`, and give what holds now.
@@ -92,7 +88,7 @@ class Ledger:
         return Cooling(*row) if row else None
 
     def ask(self, agent: Agent, folder: Path, at: float, max_turns: int) -> Cooling | int:
-        """What keeps the turn in `folder` (made if absent) from one of the machine's `max_turns` slots; 0 = it has one, until it is over.
+        """What keeps the turn in `folder` (`<run>/effects/<turn>`) from one of the machine's `max_turns` slots; 0 = it has one, until it is over.
 
         An agent that cools gets no slot. Slots go to those who wait longest: the number is of turns that run or go first; ask again, at least every 30 s.
         A turn that has one keeps it, whoever asks and whatever cools: an adopted turn takes no second (rulings 36).
@@ -103,7 +99,6 @@ class Ledger:
             if not granted and (cooling := self.cooling_of(agent, at)):
                 self.release(folder)
                 return cooling
-            self._hold(folder)
             if granted:
                 return 0
             self._sweep(folder)
@@ -115,22 +110,12 @@ class Ledger:
     def release(self, folder: Path) -> None:
         """The turn is over, or is not wanted any more: its slot or its place among the waiting is free."""
         self._db.change("DELETE FROM turns WHERE folder = ?", str(folder))
-        if folder in self._held:
-            os.close(self._held.pop(folder))
 
     def _sweep(self, mine: Path) -> None:
         # What belongs to turns that are over and to drivers that died is free; a restart of the machine frees all locks (rulings 9, 36).
         for (text,) in self._db.rows("SELECT folder FROM turns WHERE folder != ?", str(mine)):
             folder = Path(text)
-            # The owner's lock is looked at last, and never while a driver may be starting a supervisor: it must not find it taken.
-            if ((folder / "exit.json").exists() or not held(folder / "slot")) and not held(folder / "owner"):
+            # Who has the run's lease answers for a turn before it has a supervisor. The owner's lock is looked at last, and
+            # never while a driver may be starting a supervisor: it must not find it taken.
+            if ((folder / "exit.json").exists() or not held(folder.parents[1] / "lease")) and not held(folder / "owner"):
                 self._db.change("DELETE FROM turns WHERE folder = ?", text)
-
-    def _hold(self, folder: Path) -> None:
-        # Shows, as long as this process lives, that somebody answers for the turn even before it has a supervisor.
-        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-        if folder not in self._held:
-            fd = locked(folder / "slot")
-            # Not ours: the driver this run was taken from is frozen and still answers for it; the next asking tries again.
-            if fd >= 0:
-                self._held[folder] = fd

@@ -2,17 +2,18 @@
 
 import fcntl
 import os
+import shutil
 import sqlite3
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 from nightcrew.core.ids import AgentId
 from nightcrew.core.roster import Agent
-from nightcrew.database import Unusable
+from nightcrew.database import Unusable, locked
 from nightcrew.errors import UserError
 from nightcrew.ledger import Cooling, Ledger, account_of
 from nightcrew.redact import Redactor
@@ -38,6 +39,31 @@ def other(ledger: Ledger, tmp_path: Path) -> Iterator[Ledger]:
     other = Ledger(tmp_path / "home")
     yield other
     other.close()
+
+
+Turn = Callable[[str], Path]
+
+
+@pytest.fixture
+def leases() -> Iterator[dict[str, int]]:
+    """The leases that this process holds, by the name of the run."""
+    leases: dict[str, int] = {}
+    yield leases
+    for held in leases.values():
+        os.close(held)
+
+
+@pytest.fixture
+def turn(tmp_path: Path, leases: dict[str, int]) -> Turn:
+    """The folder of a turn of a run that this process drives."""
+
+    def made(name: str) -> Path:
+        folder = tmp_path / name / "effects/t"
+        folder.mkdir(parents=True)
+        leases[name] = locked(tmp_path / name / "lease")
+        return folder
+
+    return made
 
 
 # ── who cools down ────────────────────────────────────────────────────────────────────────────────────────────────
@@ -126,10 +152,11 @@ def test_known_secrets_are_not_on_disk(tmp_path: Path) -> None:
     ledger.close()
 
 
-def test_waiting_writes_nothing(ledger: Ledger, other: Ledger, tmp_path: Path) -> None:
+def test_waiting_writes_nothing(ledger: Ledger, other: Ledger, tmp_path: Path, turn: Turn) -> None:
     """One who asks again every second costs the disk nothing; now and then it says that it still waits."""
-    assert ledger.ask(OPUS, tmp_path / "a", 0.0, 1) == 0
-    assert other.ask(OPUS, tmp_path / "b", 0.0, 1) == 1
+    a, b = turn("a"), turn("b")
+    assert ledger.ask(OPUS, a, 0.0, 1) == 0
+    assert other.ask(OPUS, b, 0.0, 1) == 1
     plain = sqlite3.connect(tmp_path / "home" / "ledger.db")
 
     def version() -> int:
@@ -138,9 +165,9 @@ def test_waiting_writes_nothing(ledger: Ledger, other: Ledger, tmp_path: Path) -
 
     before = version()
     for at in (1.0, 10.0, 20.0):
-        assert other.ask(OPUS, tmp_path / "b", at, 1) == 1
+        assert other.ask(OPUS, b, at, 1) == 1
     assert version() == before
-    assert other.ask(OPUS, tmp_path / "b", 21.0, 1) == 1
+    assert other.ask(OPUS, b, 21.0, 1) == 1
     assert version() != before
     plain.close()
 
@@ -148,9 +175,9 @@ def test_waiting_writes_nothing(ledger: Ledger, other: Ledger, tmp_path: Path) -
 # ── who has a turn ────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_slots_go_to_those_who_wait_longest(ledger: Ledger, other: Ledger, tmp_path: Path) -> None:
+def test_slots_go_to_those_who_wait_longest(ledger: Ledger, other: Ledger, turn: Turn) -> None:
     """A freed slot is the first waiter's, even if a later one asks first."""
-    a, b, c, d = (tmp_path / name for name in "abcd")
+    a, b, c, d = (turn(name) for name in "abcd")
     assert ledger.ask(OPUS, a, 0.0, 1) == 0
     assert ledger.ask(OPUS, b, 1.0, 1) == 1
     assert other.ask(OPUS, c, 2.0, 1) == 2
@@ -164,9 +191,9 @@ def test_slots_go_to_those_who_wait_longest(ledger: Ledger, other: Ledger, tmp_p
     assert other.ask(OPUS, d, 5.0, 2) == 0
 
 
-def test_who_waits_and_stopped_asking_holds_nobody_up(ledger: Ledger, other: Ledger, tmp_path: Path) -> None:
+def test_who_waits_and_stopped_asking_holds_nobody_up(ledger: Ledger, other: Ledger, turn: Turn) -> None:
     """A frozen driver at the head of the queue loses its precedence after a while and gets it back when it asks."""
-    a, b, c = (tmp_path / name for name in "abc")
+    a, b, c = (turn(name) for name in "abc")
     ledger.ask(OPUS, a, 0.0, 1)
     ledger.ask(OPUS, b, 0.0, 1)
     ledger.release(a)
@@ -175,9 +202,9 @@ def test_who_waits_and_stopped_asking_holds_nobody_up(ledger: Ledger, other: Led
     assert ledger.ask(OPUS, b, 201.0, 1) == 1
 
 
-def test_an_adopted_turn_takes_no_second_slot(ledger: Ledger, other: Ledger, tmp_path: Path) -> None:
+def test_an_adopted_turn_takes_no_second_slot(ledger: Ledger, other: Ledger, turn: Turn) -> None:
     """Whoever asks for a turn that has its slot is told so, full or cooling (rulings 36)."""
-    a, b = tmp_path / "a", tmp_path / "b"
+    a, b = turn("a"), turn("b")
     assert ledger.ask(OPUS, a, 0.0, 1) == 0
     ledger.cool(OPUS, 1.0, 900.0)
     assert other.ask(OPUS, a, 2.0, 1) == 0
@@ -185,9 +212,9 @@ def test_an_adopted_turn_takes_no_second_slot(ledger: Ledger, other: Ledger, tmp
     assert other.ask(CODEX, b, 2.0, 2) == 0
 
 
-def test_a_waiter_that_must_cool_waits_no_more(ledger: Ledger, tmp_path: Path) -> None:
+def test_a_waiter_that_must_cool_waits_no_more(ledger: Ledger, turn: Turn) -> None:
     """Who is told to cool loses its place: it must not hold up agents that could work."""
-    a, b, c = (tmp_path / name for name in "abc")
+    a, b, c = (turn(name) for name in "abc")
     ledger.ask(CODEX, a, 0.0, 1)
     ledger.ask(OPUS, b, 0.0, 1)
     ledger.cool(OPUS, 1.0, 900.0)
@@ -200,14 +227,17 @@ HEAD = """
 import sys, os, time
 from pathlib import Path
 from nightcrew.core.roster import Agent
+from nightcrew.database import locked
 from nightcrew.ledger import *
 home, folder = Path(sys.argv[1]), Path(sys.argv[2])
+folder.mkdir(parents=True, exist_ok=True)
+lease = locked(folder.parents[1] / "lease")
 ledger, agent = Ledger(home), Agent(id="a", kind="k")
 """
 
 
 def start(tmp_path: Path, lines: str, folder: Path) -> "subprocess.Popen[str]":
-    """A process with the same ledger."""
+    """A process with the same ledger, that drives the run of the turn in `folder`."""
     argv = [sys.executable, "-c", HEAD + lines, str(tmp_path / "home"), str(folder)]
     return subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
 
@@ -221,9 +251,10 @@ def heard(process: "subprocess.Popen[str]") -> str:
 ASK = "print(ledger.ask(agent, folder, 0.0, 1), flush=True); sys.stdin.readline()"
 
 
-def test_a_dead_drivers_slot_is_free(ledger: Ledger, tmp_path: Path) -> None:
+def test_a_dead_drivers_slot_is_free(ledger: Ledger, tmp_path: Path, turn: Turn) -> None:
     """Killed between the grant and the supervisor, or while it waits, a driver keeps no slot and no place."""
-    a, b, c = (tmp_path / name for name in "abc")
+    a, b = (tmp_path / name / "effects/t" for name in "ab")
+    c = turn("c")
     with start(tmp_path, ASK, a) as first:
         assert heard(first) == "0"
         with start(tmp_path, ASK, b) as second:
@@ -234,9 +265,9 @@ def test_a_dead_drivers_slot_is_free(ledger: Ledger, tmp_path: Path) -> None:
     assert ledger.ask(CODEX, c, 2.0, 1) == 0
 
 
-def test_a_slot_belongs_to_the_supervisor(ledger: Ledger, tmp_path: Path) -> None:
+def test_a_slot_belongs_to_the_supervisor(ledger: Ledger, tmp_path: Path, turn: Turn) -> None:
     """A turn that outlives its driver keeps its slot while its supervisor lives, and no longer (rulings 36)."""
-    a, b = tmp_path / "a", tmp_path / "b"
+    a, b = tmp_path / "a/effects/t", turn("b")
     with start(tmp_path, ASK, a) as driver:
         assert heard(driver) == "0"
         owner = os.open(a / "owner", os.O_RDWR | os.O_CREAT, 0o600)
@@ -247,9 +278,9 @@ def test_a_slot_belongs_to_the_supervisor(ledger: Ledger, tmp_path: Path) -> Non
     assert ledger.ask(CODEX, b, 2.0, 1) == 0
 
 
-def test_a_turn_that_ended_frees_its_slot_itself(ledger: Ledger, other: Ledger, tmp_path: Path) -> None:
+def test_a_turn_that_ended_frees_its_slot_itself(ledger: Ledger, other: Ledger, turn: Turn) -> None:
     """With its exit record written and its supervisor gone the slot is free, though the driver (frozen, say) released nothing."""
-    a, b = tmp_path / "a", tmp_path / "b"
+    a, b = turn("a"), turn("b")
     ledger.ask(OPUS, a, 0.0, 1)
     owner = os.open(a / "owner", os.O_RDWR | os.O_CREAT, 0o600)
     fcntl.flock(owner, fcntl.LOCK_EX)
@@ -260,16 +291,17 @@ def test_a_turn_that_ended_frees_its_slot_itself(ledger: Ledger, other: Ledger, 
 
 
 @pytest.mark.parametrize("how", ["folder gone", "machine restarted"])
-def test_what_cannot_run_any_more_frees_its_slot(ledger: Ledger, other: Ledger, tmp_path: Path, how: str) -> None:
+def test_what_cannot_run_any_more_frees_its_slot(
+    ledger: Ledger, other: Ledger, tmp_path: Path, turn: Turn, leases: dict[str, int], how: str
+) -> None:
     """A turn whose folder was deleted, or whose locks are gone since the machine was started anew, has no slot."""
-    a, b = tmp_path / "a", tmp_path / "b"
+    a, b = turn("a"), turn("b")
     ledger.ask(OPUS, a, 0.0, 1)
     if how == "folder gone":
-        (a / "slot").unlink()
-        a.rmdir()
+        shutil.rmtree(tmp_path / "a")
     else:
         (a / "owner").touch()
-        ledger.close()
+        os.close(leases.pop("a"))
     assert other.ask(CODEX, b, 1.0, 1) == 0
 
 
@@ -277,7 +309,7 @@ CROWD = """
 print("ready", flush=True); sys.stdin.readline()
 log = os.open(home / "log", os.O_WRONLY | os.O_APPEND | os.O_CREAT)
 for n in range(15):
-    mine = folder / str(n)
+    mine = folder.with_name(str(n))
     while ledger.ask(agent, mine, 0.0, 3): time.sleep(0.002)
     os.write(log, b"+"); time.sleep(0.01); os.write(log, b"-")
     ledger.release(mine)
@@ -286,7 +318,7 @@ for n in range(15):
 
 def test_never_more_turns_than_allowed(tmp_path: Path) -> None:
     """Six processes that ask at once, again and again, never have more than the allowed number of slots; each gets all it asked for."""
-    crowd = [start(tmp_path, CROWD, tmp_path / f"p{n}") for n in range(6)]
+    crowd = [start(tmp_path, CROWD, tmp_path / f"p{n}" / "effects/t") for n in range(6)]
     assert [heard(process) for process in crowd] == ["ready"] * 6
     for process in crowd:
         assert process.stdin is not None
@@ -306,9 +338,9 @@ def test_processes_that_write_at_once_all_write(ledger: Ledger, tmp_path: Path) 
     """What several runs tell the ledger at the same moment is all there; none of them is turned away."""
     lines = """
 print("ready", flush=True); sys.stdin.readline()
-for n in range(150): ledger.cool(Agent(id=f"{folder.name}-{n % 3}", kind="k"), float(n), n + 1000.0)
+for n in range(150): ledger.cool(Agent(id=f"{folder.parents[1].name}-{n % 3}", kind="k"), float(n), n + 1000.0)
 """
-    crowd = [start(tmp_path, lines, tmp_path / f"p{n}") for n in range(4)]
+    crowd = [start(tmp_path, lines, tmp_path / f"p{n}" / "effects/t") for n in range(4)]
     assert [heard(process) for process in crowd] == ["ready"] * 4
     for process in crowd:
         assert process.stdin is not None
@@ -327,7 +359,7 @@ for n in range(150): ledger.cool(Agent(id=f"{folder.name}-{n % 3}", kind="k"), f
 
 def test_processes_open_a_fresh_ledger_at_once(tmp_path: Path) -> None:
     """The first moment of a machine: several processes make one ledger."""
-    crowd = [start(tmp_path, 'ledger.cool(agent, 0.0); print("done")', tmp_path) for _ in range(4)]
+    crowd = [start(tmp_path, 'ledger.cool(agent, 0.0); print("done")', tmp_path / "p/effects/t") for _ in range(4)]
     assert [heard(process) for process in crowd] == ["done"] * 4
     for process in crowd:
         process.communicate()

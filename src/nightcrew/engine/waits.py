@@ -64,7 +64,7 @@ async def emit(effect: EmitCompletionMarkerAndTerminate, ctx: Ctx) -> ev.Event:
         top = ctx.tools.marker_folder if ctx.tools.marker_folder.is_dir() else ctx.tools.repo.git_dir
         if not await off(foreign, ctx.tools.repo, top):
             with suppress(OSError) if last else nullcontext():
-                await off(put, top / MARKER, text)
+                await off(put, top / MARKER, text, 0o666)
     except OSError as error:
         why = f"{error.strerror or error}: {error.filename or ''}".strip(": ")
         return ev.CompletionMarkerWriteFailed(is_failure=failed, error=why)

@@ -31,6 +31,8 @@ class Blobs:
         path = self._path(digest)
         with unusable(path):
             if not path.exists():
+                for folder in (self._folder, path.parent):
+                    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
                 put(path, data)
                 sync_folder(path.parent)
                 sync_folder(self._folder)

@@ -476,7 +476,6 @@ def test_few_processes_for_a_whole_run(tmp_path: Path) -> None:
     pool = Pool(tmp_path / "pool", repos.open_repo(source, env))
     repo, target = pool.repo, repos.target(pool.repo)
     base = repos.tip(repo, target).commit
-    repos.pin(repo, RUN, "base", base)
     ws = workspace.lease(pool, RUN, "dev", base, BRANCH)
     write(ws.path, {"note.txt": "result\n"})
     found = collect(repo, ws, RUN, "A", base, "m\n", AT)

@@ -325,6 +325,7 @@ def test_what_a_killed_writer_left_goes_at_the_next_lease(source: Path, pool: Po
     workspace.lease(pool, RUN, "reader", first.head)
     assert [path.name for path in pool.root.glob(".*.new")] == [f".{first.slot}.json.7.new"]
     workspace.release(pool, first)
+    workspace.lease(pool, RUN, "third", first.head)
     assert not list(pool.root.glob(".*.new"))
 
 
