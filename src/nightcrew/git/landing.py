@@ -125,9 +125,10 @@ def land_branch(repo: Repo, run_id: str, branch: str, commit: str) -> Try:
 def land_local(repo: Repo, target: Target, tip_commit: str, commit: str) -> Try:
     """Move the local branch of `target` forward to `commit`, which was tested on `tip_commit`; a checkout of it moves along if it is clean."""
     branch, (now, checkout) = target.branch, standing(repo, target.branch)
-    if now and is_ancestor(repo, commit, now):
+    fits = is_ancestor(repo, tip_commit, commit) and (now == tip_commit or _brought(repo, target, now, tip_commit))
+    if not fits and now and is_ancestor(repo, commit, now):
         return Try("landed")
-    if not is_ancestor(repo, tip_commit, commit) or not (now == tip_commit or _brought(repo, target, now, tip_commit)):
+    if not fits:
         return Try("moved", f"{branch} is not where the work was tested")
     try:
         if not checkout:
