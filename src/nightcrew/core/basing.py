@@ -1,7 +1,5 @@
 """Putting the work onto the target's tip: sync, conflict rounds by the fixer, undo. Used by Review and FinalValidation."""
 
-from msgspec import structs
-
 from nightcrew.core import chain, effects, events, fixer, rooms
 from nightcrew.core.ids import Tree
 from nightcrew.core.state import Basing, RunState, branch_of, keyed
@@ -18,8 +16,8 @@ def at(state: RunState) -> Basing:
 
 def _at(state: RunState, **changes: object) -> RunState:
     name = "reviewing" if state.phase is PipelinePhase.Review else "validating"
-    basing = structs.replace(at(state), **changes)
-    return structs.replace(state, **{name: structs.replace(getattr(state, name), basing=basing)})
+    basing = at(state).but(**changes)
+    return state.but(**{name: getattr(state, name).but(basing=basing)})
 
 
 def wants(state: RunState) -> tuple[effects.Effect, ...]:
@@ -56,7 +54,7 @@ def again(state: RunState) -> RunState:
 
 def restarted(basing: Basing) -> Basing:
     """From the sync on, since a rebase in progress went with its workspace; one that is done stays done."""
-    return basing if basing.step == "done" else structs.replace(basing, step="sync")
+    return basing if basing.step == "done" else basing.but(step="sync")
 
 
 def _wish(state: RunState) -> chain.Wish:
@@ -100,8 +98,8 @@ def _synced(state: RunState, event: events.BaseSynced) -> RunState:
             )
             return fails(_at(state, step="sync"), "conflict", reason, NODE, fixer.FIX_SEAT, sign=sign)
         case _:
-            change = structs.replace(state.chosen.change, head=event.head, tree=event.tree)
+            change = state.chosen.change.but(head=event.head, tree=event.tree)
             if event.tip != state.base:
                 start = {"start": event.tip, "start_tree": event.tip_tree}
-                state = structs.replace(rooms.with_candidate(state, state.chosen, **start), base=event.tip, gated=Tree(""))
+                state = rooms.with_candidate(state, state.chosen, **start).but(base=event.tip, gated=Tree(""))
             return _at(rooms.with_candidate(state, state.chosen, change=change), step="done", tip=event.tip)

@@ -10,8 +10,6 @@ import re
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
-from msgspec import structs
-
 from nightcrew.core.effects import Effect, StartTurn
 from nightcrew.core.events import AgentCooling, EffectAnswer, HandedOver, TimerFired, TurnEnded, TurnLost
 from nightcrew.core.ids import AgentId, Label, SeatKey, SlotId, fraction, session_id
@@ -132,9 +130,9 @@ def answered(state: RunState, wish: Wish, effect: Effect, event: EffectAnswer) -
             if call.lost + 1 < LOST_IN_A_ROW:
                 return _keep(state, call, lost=call.lost + 1), None
             lost = Outcome(kind=Class.Crashed, reason="the turn vanished three times in a row")
-            return _ended(state, wish, structs.replace(call, reasked=1), lost)
+            return _ended(state, wish, call.but(reasked=1), lost)
         case AgentCooling(agent=agent, until=until):
-            state = structs.replace(state, cooling={**state.cooling, agent: until})
+            state = state.but(cooling={**state.cooling, agent: until})
             return _cooled(state, wish, call)
         case TimerFired():
             first = call.first if call.sleeping else call.at
@@ -159,13 +157,13 @@ def _ended(state: RunState, wish: Wish, call: Call, outcome: Outcome) -> tuple[R
     # Where the files decide, an answer without its shape is taken too, once two were asked for or nobody remembers what to repeat.
     enough = wish.lenient and (call.reasked >= REASKS or seat not in state.seats or not has_session(state.seats[seat], wish.slot))
     if outcome.kind is Class.Ok and wish.shape and outcome.report is None and not enough:
-        outcome = structs.replace(outcome, kind=Class.InvalidOutput, reason="no answer in the asked shape")
+        outcome = outcome.but(kind=Class.InvalidOutput, reason="no answer in the asked shape")
     if outcome.kind is Class.Ok:
         return _close(_owing(state, call), wish), outcome
     if outcome.kind in COLD or not state.seats[seat].reported:
         state = forget(state, seat)  # the id was offered, and may be taken
     if outcome.kind is Class.Quota and outcome.reset_at:
-        state = structs.replace(state, cooling={**state.cooling, agent: outcome.reset_at})
+        state = state.but(cooling={**state.cooling, agent: outcome.reset_at})
     if not output_advances(outcome, call, state.settings.pipeline.retries):
         return _again(state, call, outcome), None
     alike = wish.node in ROSTER_NODES and "" != call.before == failure_of(outcome)[2]
@@ -177,7 +175,7 @@ def _ended(state: RunState, wish: Wish, call: Call, outcome: Outcome) -> tuple[R
 def _owing(state: RunState, call: Call) -> RunState:
     """The run with what a call passed over still to be recorded, although the call itself is over."""
     owed = tuple(_handover(state, call, index) for index in range(call.first, call.at))
-    return structs.replace(state, owed=(*state.owed, *owed)) if owed else state
+    return state.but(owed=(*state.owed, *owed)) if owed else state
 
 
 def _again(state: RunState, call: Call, outcome: Outcome) -> RunState:
@@ -205,7 +203,7 @@ def _exhausted(state: RunState, wish: Wish, call: Call, outcome: Outcome) -> tup
     agent, seat = call.entries[call.at]
     if outcome.kind is Class.Quota:
         loss = QuotaLoss(state.at, wish.node, seat, agent, outcome.reset_at)
-        state = structs.replace(state, quota_losses=(*state.quota_losses, loss))
+        state = state.but(quota_losses=(*state.quota_losses, loss))
     _, reason, _ = failure_of(outcome)
     asked, mine = [a for a, _ in call.entries[: call.at + 1]], {a for a, _ in call.entries}.union(wish.before)
     # Whom this seat never asks is nobody to wait less for.
@@ -232,9 +230,9 @@ def due(state: RunState) -> HandedOver | None:
 
 def handed_over(state: RunState, handover: Handover) -> RunState:
     """The run after a handover was recorded: the call moves on, the record is the memory."""
-    state = structs.replace(state, handovers=(*state.handovers, handover))
+    state = state.but(handovers=(*state.handovers, handover))
     if state.owed:
-        return structs.replace(state, owed=state.owed[1:])
+        return state.but(owed=state.owed[1:])
     for call in state.calls.values():
         if not _is(call, call.first, handover):
             continue
@@ -266,12 +264,12 @@ def _call(state: RunState, wish: Wish) -> Call:
 
 
 def _keep(state: RunState, call: Call, **changes: object) -> RunState:
-    call = structs.replace(call, **changes)
-    return structs.replace(state, calls={**state.calls, f"{call.node}/{call.seat}": call})
+    call = call.but(**changes)
+    return state.but(calls={**state.calls, f"{call.node}/{call.seat}": call})
 
 
 def _close(state: RunState, wish: Wish) -> RunState:
-    return structs.replace(state, calls=without(state.calls, f"{wish.node}/{wish.seat}"))
+    return state.but(calls=without(state.calls, f"{wish.node}/{wish.seat}"))
 
 
 def seat_in(state: RunState, key: SeatKey, agent: AgentId, slot: SlotId) -> SeatState:
@@ -297,16 +295,14 @@ def sat_down(state: RunState, seat: SeatState) -> RunState:
     """The run with `seat` taken; a new generation is remembered for ever."""
     generation = max(seat.generation, state.generations.get(seat.key, 0))
     generations = {**state.generations, seat.key: generation}
-    return structs.replace(state, seats={**state.seats, seat.key: seat}, generations=generations)
+    return state.but(seats={**state.seats, seat.key: seat}, generations=generations)
 
 
 def took_turn(state: RunState, key: SeatKey, outcome: Outcome, slot: SlotId) -> RunState:
     """The run after the agent in `key` took a turn in `slot` and told which conversation it was."""
     seat = state.seats[key]
     told = outcome.session or seat.reported
-    seat = structs.replace(
-        seat, turns=seat.turns + 1, reported=told, usd=seat.usd + (outcome.usd or 0.0), slot=slot if told else seat.slot
-    )
+    seat = seat.but(turns=seat.turns + 1, reported=told, usd=seat.usd + (outcome.usd or 0.0), slot=slot if told else seat.slot)
     return sat_down(state, seat)
 
 

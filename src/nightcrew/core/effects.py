@@ -3,14 +3,12 @@
 `Record`, the request to write a decision down, stands in `events` because it carries an event.
 """
 
-from msgspec import Struct
-
-from nightcrew.core.ids import AgentId, Commit, EffectId, Label, SeatKey, SlotId, Tree
+from nightcrew.core.ids import AgentId, Commit, Data, EffectId, Label, SeatKey, SlotId, Tree
 from nightcrew.core.roster import AgentRole, Answers
 from nightcrew.core.work import Brief, CommitText, Purpose
 
 
-class Request(Struct, frozen=True, tag=True, omit_defaults=True, kw_only=True):
+class Request(Data, frozen=True, tag=True, omit_defaults=True, kw_only=True):
     """What every request has: its key (given by `state.keyed`), the node and seat it is for, and the slot it holds while open, if any."""
 
     key: EffectId = EffectId("")

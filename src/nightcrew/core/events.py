@@ -2,10 +2,10 @@
 
 from typing import Annotated
 
-from msgspec import Meta, Struct
+from msgspec import Meta
 
 from nightcrew.core.effects import Effect
-from nightcrew.core.ids import AgentId, Commit, EffectId, RunId, SlotId, Tree
+from nightcrew.core.ids import AgentId, Commit, Data, EffectId, RunId, SlotId, Tree
 from nightcrew.core.roster import Agent, AgentRole, Roles
 from nightcrew.core.settings import Limits, Settings
 from nightcrew.core.work import Blob, Change, CommandResult, Finding, Handover, Landing, Outcome, PipelinePhase, Task
@@ -14,7 +14,7 @@ Count = Annotated[int, Meta(ge=0, le=2**32 - 1)]
 Level = Annotated[int, Meta(ge=0, le=4)]
 
 
-class Fact(Struct, frozen=True, tag=True, omit_defaults=True, kw_only=True):
+class Fact(Data, frozen=True, tag=True, omit_defaults=True, kw_only=True):
     """What all facts have in common: nothing but being one."""
 
 
@@ -360,7 +360,7 @@ Event = (
 )  # fmt: skip
 
 
-class Entry(Struct, frozen=True):
+class Entry(Data, frozen=True):
     """One line of the journal: its place, the time it was written (seconds since the epoch), and the fact."""
 
     seq: int
@@ -368,7 +368,7 @@ class Entry(Struct, frozen=True):
     event: Event
 
 
-class Record(Struct, frozen=True):
+class Record(Data, frozen=True):
     """The request to write a decision down: the engine appends `event` itself, at the seq it was decided on (decision 0002)."""
 
     event: Event

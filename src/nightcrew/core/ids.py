@@ -1,8 +1,10 @@
 """Names of things, and how they are minted: from what is known already, never from clock or chance."""
 
 from hashlib import sha256
-from typing import NewType
+from typing import NewType, Self
 from uuid import UUID, uuid5
+
+from msgspec import Struct, structs
 
 RunId = NewType("RunId", str)  # sortable, unique on a machine: `20260830-153012-a1b2`
 AgentId = NewType("AgentId", str)
@@ -14,6 +16,14 @@ Commit = NewType("Commit", str)
 Tree = NewType("Tree", str)
 
 _NAMESPACE = UUID("6b0f3f0e-0d3c-5e58-9f0a-1c7b1a2f9d11")
+
+
+class Data(Struct, frozen=True):
+    """What a run is made of: frozen, and changed only by making it anew."""
+
+    def but(self, **changes: object) -> Self:
+        """The same with other values in those fields."""
+        return structs.replace(self, **changes)
 
 
 def short(run: RunId) -> str:

@@ -5,8 +5,6 @@ an agent; the pause; then, as records, the escalation, the chain's reset and the
 No number of attempts ends a run: only a pending marker does, and only a cancel, a safety valve or a catastrophe sets one.
 """
 
-from msgspec import structs
-
 from nightcrew.core import brief as b, chain, effects as fx, events as ev, rooms, trouble as t
 from nightcrew.core.ids import AgentId, Label, SeatKey, fraction
 from nightcrew.core.phases.catalog import PHASES
@@ -156,7 +154,7 @@ def _collected(state: RunState, trouble: Trouble, host: Candidate, event: ev.Wor
         return _with(state, step="told")
     if host.label in state.candidates:
         late = ORDER.index(trouble.failed_phase) > ORDER.index(PipelinePhase.Review)
-        state = structs.replace(rooms.with_candidate(state, host, change=change), unreviewed=state.unreviewed or late)
+        state = rooms.with_candidate(state, host, change=change).but(unreviewed=state.unreviewed or late)
     else:  # a workspace that is only prepared now starts from a repair of the base
         state = rooms.with_space(state, host.seat, state.workspaces[host.seat], start=change.head, tree=change.tree)
     return _with(state, step="told", repairs=(*trouble.repairs, Repair(change.head, trouble.summary)))
@@ -177,7 +175,7 @@ def applied(state: RunState, event: ev.Event) -> RunState:
         case ev.RecoveryAttempted():
             return _attempted(state, event)
         case ev.RecoverySucceeded():
-            return structs.replace(state, trouble=None, questions=without(state.questions, STUCK, LOGIN))
+            return state.but(trouble=None, questions=without(state.questions, STUCK, LOGIN))
         case ev.CompletionMarkerEmitted():
             return _emitted(state)
         case ev.CompletionMarkerWriteFailed():
@@ -190,7 +188,7 @@ def chain_reset(state: RunState, event: ev.ChainReset) -> RunState:
     """The chain starts at its front again: handovers before that index no longer count."""
     resets = {**state.resets, event.chain: max(event.handovers_before, state.resets.get(event.chain, 0))}
     done = state.trouble.reset if state.trouble else ()
-    return _with(structs.replace(state, resets=resets), reset=(*done, event.chain))
+    return _with(state.but(resets=resets), reset=(*done, event.chain))
 
 
 def step_failed(state: RunState, reason: str) -> RunState:
@@ -211,9 +209,7 @@ def _attempt_over(state: RunState, trouble: Trouble) -> RunState:
     )  # fmt: skip
     if not ceiling or attempts < ceiling or state.marker is not None:
         return state
-    return structs.replace(
-        state, marker=Marker(is_failure=True, reason=f"ceiling: {attempts} attempts: {trouble.failure.reason}")
-    )
+    return state.but(marker=Marker(is_failure=True, reason=f"ceiling: {attempts} attempts: {trouble.failure.reason}"))
 
 
 def _unavailable(state: RunState, trouble: Trouble) -> RunState:
@@ -269,7 +265,7 @@ def _emitted(state: RunState) -> RunState:
         return enter(state, PipelinePhase.Interrupted, marker=None, ended=ended)
     if state.phase is PipelinePhase.Finalizing:
         return enter(state, PipelinePhase.Complete, marker=None)
-    return structs.replace(state, marker=None)
+    return state.but(marker=None)
 
 
 def _write_failed(state: RunState, event: ev.CompletionMarkerWriteFailed) -> RunState:
@@ -278,8 +274,8 @@ def _write_failed(state: RunState, event: ev.CompletionMarkerWriteFailed) -> Run
     marker = state.marker or Marker(is_failure=event.is_failure, reason="" if event.is_failure else "success")
     failures, reason = marker.failures + 1, marker.reason or event.error
     until = state.at + pause if (pause := pause_s(state, failures)) else 0.0
-    marker = structs.replace(marker, error=event.error, failures=failures, reason=reason, wait_until=until)
-    return structs.replace(state, marker=marker)
+    marker = marker.but(error=event.error, failures=failures, reason=reason, wait_until=until)
+    return state.but(marker=marker)
 
 
 def marker_wants(state: RunState, marker: Marker) -> tuple[fx.Effect, ...]:
@@ -295,9 +291,9 @@ def marker_wants(state: RunState, marker: Marker) -> tuple[fx.Effect, ...]:
 def marker_answered(state: RunState, effect: fx.Effect, event: ev.EffectAnswer) -> RunState:
     """What an answer means while a marker is pending. A rescue that cannot be made does not hold the marker up for ever."""
     if isinstance(effect, fx.RescueWork):
-        return structs.replace(state, rescued=(*state.rescued, effect.seat))
+        return state.but(rescued=(*state.rescued, effect.seat))
     if isinstance(event, ev.TimerFired) and state.marker is not None and effect.node == MARKER:
-        return structs.replace(state, marker=structs.replace(state.marker, wait_until=0.0))
+        return state.but(marker=state.marker.but(wait_until=0.0))
     return state
 
 
@@ -307,7 +303,7 @@ def ending(state: RunState, reason: str) -> RunState:
         return state
     marker = Marker(is_failure=True, reason=reason)
     here = state.phase is PipelinePhase.AwaitingDevFix
-    return structs.replace(state, marker=marker) if here else enter(state, PipelinePhase.AwaitingDevFix, marker=marker)
+    return state.but(marker=marker) if here else enter(state, PipelinePhase.AwaitingDevFix, marker=marker)
 
 
 def _wish(state: RunState, trouble: Trouble, host: Candidate) -> chain.Wish:
@@ -355,4 +351,4 @@ def _chain(state: RunState, trouble: Trouble) -> tuple[AgentId, ...]:
 
 
 def _with(state: RunState, **changes: object) -> RunState:
-    return structs.replace(state, trouble=structs.replace(state.trouble, **changes)) if state.trouble else state
+    return state.but(trouble=state.trouble.but(**changes)) if state.trouble else state

@@ -8,8 +8,6 @@ nothing new starts, and nothing is cancelled because of it (decision 0002).
 
 from typing import get_args
 
-from msgspec import structs
-
 from nightcrew.core import basing, chain, effects as fx, events as ev, recovery, rooms
 from nightcrew.core.ids import EffectId, Label, SeatKey
 from nightcrew.core.phases import committing, landing, planning, review
@@ -34,8 +32,8 @@ def begin(entry: ev.Entry) -> RunState:
 def reduce(state: RunState, entry: ev.Entry) -> RunState:
     """The state after one more fact. Total: what is late, doubled or unknown changes nothing but the clock and the bill."""
     wall = max(0.0, entry.at - state.at) if busy(state) else 0.0
-    spend = structs.replace(state.spend, wall_s=state.spend.wall_s + wall)
-    state = structs.replace(state, seq=entry.seq, at=max(state.at, entry.at), spend=spend)
+    spend = state.spend.but(wall_s=state.spend.wall_s + wall)
+    state = state.but(seq=entry.seq, at=max(state.at, entry.at), spend=spend)
     return _advance(_fold(state, entry.event))
 
 
@@ -50,7 +48,7 @@ def _fold(state: RunState, event: ev.Event) -> RunState:
         case ev.FixAsked():
             picked = review.pick(state, event)
             open_still = {name: q for name, q in state.questions.items() if picked is state or name.startswith("limit-")}
-            return structs.replace(picked, questions=open_still)
+            return picked.but(questions=open_still)
         case ev.Answer():
             return _answer(state, event)
         case _ if isinstance(event, get_args(ev.AwaitingDevFixEvent)):
@@ -65,11 +63,11 @@ def _told(state: RunState, event: ev.Event) -> RunState:
         return state
     match event:
         case ev.ParkAsked(now=now) if state.marker is None:
-            return structs.replace(state, parked=True, park_now=state.park_now or now or state.parked)
+            return state.but(parked=True, park_now=state.park_now or now or state.parked)
         case ev.ResumeAsked():
-            return structs.replace(state, parked=False, park_now=False)
+            return state.but(parked=False, park_now=False)
         case ev.CancelAsked(reason=reason):
-            return recovery.ending(structs.replace(state, parked=False, park_now=False), reason)
+            return recovery.ending(state.but(parked=False, park_now=False), reason)
         case ev.Answered():
             return _replied(state, event)
         case ev.LimitReached():
@@ -77,7 +75,7 @@ def _told(state: RunState, event: ev.Event) -> RunState:
         case ev.ConfigChanged():
             new = {name: getattr(event, name) for name in ("limits", "roster", "roles", "settings")}
             changed = {name: value for name, value in new.items() if value is not None}
-            return structs.replace(state, started=structs.replace(state.started, **changed))
+            return state.but(started=state.started.but(**changed))
         case _:
             return state
 
@@ -86,7 +84,7 @@ def _started(state: RunState, event: ev.EffectStarted) -> RunState:
     effect = event.effect
     if state.done or event.key in state.open or event.key != keyed(state, effect).key:
         return state
-    return structs.replace(state, open={**state.open, event.key: Opened(effect, state.at, state.visit)})
+    return state.but(open={**state.open, event.key: Opened(effect, state.at, state.visit)})
 
 
 def _answer(state: RunState, event: ev.EffectAnswer) -> RunState:
@@ -94,7 +92,7 @@ def _answer(state: RunState, event: ev.EffectAnswer) -> RunState:
     if opened is None:
         return _late(state, event)
     if isinstance(event, ev.Ongoing):
-        return structs.replace(state, open={**state.open, event.key: structs.replace(opened, begun=True)})
+        return state.but(open={**state.open, event.key: opened.but(begun=True)})
     state = _cut_off(_billed(_closed(state, event.key), opened, event), opened, event)
     if isinstance(event, ev.Cancelled):
         return state
@@ -102,7 +100,7 @@ def _answer(state: RunState, event: ev.EffectAnswer) -> RunState:
         return _routed(_workspace_lost(state, event), opened, event)
     if isinstance(event, ev.HandlerCrashed | ev.StepFailed):
         return _step_failed(state, opened, event)
-    state = structs.replace(state, crashes=without(state.crashes, lane(opened.effect)))
+    state = state.but(crashes=without(state.crashes, lane(opened.effect)))
     match opened.effect, event:
         case fx.PrepareWorkspace() as effect, _:
             return rooms.ready(state, effect, event) if isinstance(event, ev.WorkspaceReady) else state
@@ -125,11 +123,11 @@ def _cut_off(state: RunState, opened: Opened, event: ev.EffectAnswer) -> RunStat
 
 def _workspace_lost(state: RunState, event: ev.WorkspaceLost) -> RunState:
     if state.winning is not None and state.winning.slot == event.slot:
-        seen = structs.replace(state.reviewing, basing=basing.restarted(state.reviewing.basing))
-        gate = structs.replace(state.validating, basing=basing.restarted(state.validating.basing))
-        state = structs.replace(state, reviewing=seen, validating=gate)
+        seen = state.reviewing.but(basing=basing.restarted(state.reviewing.basing))
+        gate = state.validating.but(basing=basing.restarted(state.validating.basing))
+        state = state.but(reviewing=seen, validating=gate)
     spaces = {seat: space for seat, space in state.workspaces.items() if space.slot != event.slot}
-    return structs.replace(state, workspaces=spaces)
+    return state.but(workspaces=spaces)
 
 
 def _routed(state: RunState, opened: Opened, event: ev.EffectAnswer) -> RunState:
@@ -146,7 +144,7 @@ def _routed(state: RunState, opened: Opened, event: ev.EffectAnswer) -> RunState
 def _closed(state: RunState, key: EffectId) -> RunState:
     counted = lane(state.open[key].effect)
     asked = {**state.asked, counted: state.asked.get(counted, 0) + 1}
-    return structs.replace(state, open=without(state.open, key), asked=asked)
+    return state.but(open=without(state.open, key), asked=asked)
 
 
 def _marker_closed(state: RunState, event: ev.Event) -> RunState:
@@ -162,25 +160,24 @@ def _billed(state: RunState, opened: Opened, event: ev.EffectAnswer) -> RunState
         return state
     if isinstance(event, ev.TurnEnded):
         return _pay(state, event.outcome)
-    return structs.replace(state, unbilled={**state.unbilled, event.key: effect.agent})
+    return state.but(unbilled={**state.unbilled, event.key: effect.agent})
 
 
 def _pay(state: RunState, outcome: Outcome) -> RunState:
     spend = state.spend
-    spend = structs.replace(
-        spend, usd=spend.usd + (outcome.usd or 0.0), tokens=spend.tokens + (outcome.tokens or 0),
+    spend = spend.but(usd=spend.usd + (outcome.usd or 0.0), tokens=spend.tokens + (outcome.tokens or 0),
         turns=spend.turns + 1, unpriced=spend.unpriced + (outcome.usd is None),
     )  # fmt: skip
-    state = structs.replace(state, spend=spend)
+    state = state.but(spend=spend)
     if outcome.kind is Class.Ok and state.trouble is not None and state.trouble.waits:
-        return structs.replace(state, trouble=structs.replace(state.trouble, waits=0))
+        return state.but(trouble=state.trouble.but(waits=0))
     return state
 
 
 def _late(state: RunState, event: ev.EffectAnswer) -> RunState:
     """An answer nobody waits for any more routes nothing; its cost counts, once (decision 0006)."""
     if isinstance(event, ev.TurnEnded) and event.key in state.unbilled:
-        return _pay(structs.replace(state, unbilled=without(state.unbilled, event.key)), event.outcome)
+        return _pay(state.but(unbilled=without(state.unbilled, event.key)), event.outcome)
     return state
 
 
@@ -195,8 +192,8 @@ def _step_failed(state: RunState, opened: Opened, event: ev.HandlerCrashed | ev.
         return state
     times = state.crashes.get(counted, 0) + 1
     if times <= CRASHES and (internal or (isinstance(event, ev.StepFailed) and event.transient)):
-        return structs.replace(state, crashes={**state.crashes, counted: times})
-    state = structs.replace(state, crashes=without(state.crashes, counted))
+        return state.but(crashes={**state.crashes, counted: times})
+    state = state.but(crashes=without(state.crashes, counted))
     if state.phase is PipelinePhase.AwaitingDevFix:
         return recovery.step_failed(state, event.reason)
     detail = event.traceback if isinstance(event, ev.HandlerCrashed) else event.detail
@@ -225,7 +222,7 @@ def _limited(state: RunState, event: ev.LimitReached) -> RunState:
 def _replied(state: RunState, event: ev.Answered) -> RunState:
     if event.question not in state.questions:
         return state
-    state = structs.replace(state, questions=without(state.questions, event.question))
+    state = state.but(questions=without(state.questions, event.question))
     word = event.text.strip().lower()
     yes = word in {"yes", "y", "ok", MORE}
     if event.question.startswith("limit-"):
@@ -233,10 +230,10 @@ def _replied(state: RunState, event: ev.Answered) -> RunState:
         if not yes:
             return recovery.ending(state, f"stopped by the operator at the limit {valve}")
         limits = raised(state.started.limits, valve, state.spend)
-        return structs.replace(state, started=structs.replace(state.started, limits=limits))
+        return state.but(started=state.started.but(limits=limits))
     if event.question == landing.CONTESTED:
         why = "" if yes else "a reviewer rejects it and landing was declined"
-        return structs.replace(state, contested=False, trying=structs.replace(state.trying, as_branch=why))
+        return state.but(contested=False, trying=state.trying.but(as_branch=why))
     if event.question in {committing.SIGNING, committing.HOOK, landing.PUSHING} and word in {"stop", "no"}:
         return recovery.ending(state, "stopped by the operator")
     if event.question == planning.RED_BASE and not yes:

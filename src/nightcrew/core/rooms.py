@@ -1,7 +1,5 @@
 """Workspaces as the core sees them: which slot a seat needs, and whether it is ready."""
 
-from msgspec import structs
-
 from nightcrew.core import effects, events
 from nightcrew.core.ids import AgentId, Commit, Label, SeatKey, SlotId, Tree
 from nightcrew.core.state import RunState, Workspace, branch_of, iteration_base, keyed, without
@@ -37,7 +35,7 @@ def rewound(state: RunState, label: Label, start: Commit) -> RunState:
     repairs = tuple(r.commit for r in state.trouble.repairs if not r.left_out) if state.trouble else ()
     if impl_seat(label) not in state.workspaces and not repairs:
         return state
-    return structs.replace(state, rewinds={**state.rewinds, impl_seat(label): (start, repairs)})
+    return state.but(rewinds={**state.rewinds, impl_seat(label): (start, repairs)})
 
 
 def was_reset(state: RunState, effect: effects.ResetWorkspace, event: events.WorkspaceReset) -> RunState:
@@ -46,14 +44,14 @@ def was_reset(state: RunState, effect: effects.ResetWorkspace, event: events.Wor
     if due is None or space is None or due != (effect.start, effect.repairs):
         return state
     state = with_space(state, effect.seat, space, start=event.head, tree=event.tree)
-    state = structs.replace(state, rewinds=without(state.rewinds, effect.seat))
+    state = state.but(rewinds=without(state.rewinds, effect.seat))
     if candidate := state.candidates.get(effect.label):
-        change = structs.replace(candidate.change, head=event.head, tree=event.tree)
+        change = candidate.change.but(head=event.head, tree=event.tree)
         state = with_candidate(state, candidate, change=change)
     if state.trouble is None or not event.skipped:
         return state
-    repairs = tuple(structs.replace(r, left_out=r.left_out or r.commit in event.skipped) for r in state.trouble.repairs)
-    return structs.replace(state, trouble=structs.replace(state.trouble, repairs=repairs))
+    repairs = tuple(r.but(left_out=r.left_out or r.commit in event.skipped) for r in state.trouble.repairs)
+    return state.but(trouble=state.trouble.but(repairs=repairs))
 
 
 def candidate(state: RunState, label: Label, agent: AgentId) -> Candidate | None:
@@ -108,12 +106,12 @@ def ready(state: RunState, effect: effects.PrepareWorkspace, event: events.Works
 
 def with_space(state: RunState, seat: SeatKey, space: Workspace, **changes: object) -> RunState:
     """The run with that workspace as it is now."""
-    return structs.replace(state, workspaces={**state.workspaces, seat: structs.replace(space, **changes)})
+    return state.but(workspaces={**state.workspaces, seat: space.but(**changes)})
 
 
 def at_its_slot(state: RunState, candidate: Candidate) -> Candidate:
     """A candidate remembered from before, in the workspace its seat has now."""
-    return structs.replace(candidate, slot=slot(state, candidate.seat))
+    return candidate.but(slot=slot(state, candidate.seat))
 
 
 def collected(state: RunState, change: Change) -> tuple[RunState, bool]:
@@ -124,4 +122,4 @@ def collected(state: RunState, change: Change) -> tuple[RunState, bool]:
 
 def with_candidate(state: RunState, candidate: Candidate, **changes: object) -> RunState:
     """The run with that candidate's newest account."""
-    return structs.replace(state, candidates={**state.candidates, candidate.label: structs.replace(candidate, **changes)})
+    return state.but(candidates={**state.candidates, candidate.label: candidate.but(**changes)})

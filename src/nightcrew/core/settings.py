@@ -1,9 +1,9 @@
 """What a run was told when it started: the settings its first fact holds (decision 0012), and what it may spend (decision 0024)."""
 
-from msgspec import Struct, structs
+from nightcrew.core.ids import Data
 
 
-class Pipeline(Struct, frozen=True, kw_only=True):
+class Pipeline(Data, frozen=True, kw_only=True):
     """How many take part and how often. Rounds are counted per visit of a phase (decision 0030)."""
 
     plan: bool = True
@@ -19,13 +19,13 @@ class Pipeline(Struct, frozen=True, kw_only=True):
     retries: int = 3  # times one agent is asked again after a fault that passes (rate limit, overload, network, server)
 
 
-class Review(Struct, frozen=True, kw_only=True):
+class Review(Data, frozen=True, kw_only=True):
     """What an incomplete panel of reviewers means: `block` = the absent are asked again, `warn` = who answered decides."""
 
     incomplete: str = "block"
 
 
-class Verify(Struct, frozen=True, kw_only=True):
+class Verify(Data, frozen=True, kw_only=True):
     """Commands that decide. Each is a shell line; `timeout_s` bounds each one."""
 
     setup: tuple[str, ...] = ()
@@ -41,7 +41,7 @@ class Verify(Struct, frozen=True, kw_only=True):
     env: tuple[str, ...] = ()
 
 
-class Land(Struct, frozen=True, kw_only=True):
+class Land(Data, frozen=True, kw_only=True):
     """Where the result goes: `branch` leaves a finished branch, `local` and `push` move the target."""
 
     mode: str = "branch"
@@ -49,7 +49,7 @@ class Land(Struct, frozen=True, kw_only=True):
     remote: str = ""
 
 
-class Ladder(Struct, frozen=True, kw_only=True):
+class Ladder(Data, frozen=True, kw_only=True):
     """Recovery: whether a dev-fix turn is made, its pauses in seconds, and the operator's ceiling (0 = none)."""
 
     dev_fix: bool = True
@@ -59,14 +59,14 @@ class Ladder(Struct, frozen=True, kw_only=True):
     max_sleep_s: float = 6 * 3600.0
 
 
-class Shelter(Struct, frozen=True, kw_only=True):
+class Shelter(Data, frozen=True, kw_only=True):
     """How turns and commands are kept apart from the machine: mode `auto`, `bwrap`, `unshare` or `off`; network or none."""
 
     mode: str = "auto"
     network: bool = True
 
 
-class Settings(Struct, frozen=True, kw_only=True):
+class Settings(Data, frozen=True, kw_only=True):
     """All of the above."""
 
     pipeline: Pipeline = Pipeline()
@@ -78,14 +78,14 @@ class Settings(Struct, frozen=True, kw_only=True):
     notify: tuple[str, ...] = ()
 
 
-class Limit(Struct, frozen=True):
+class Limit(Data, frozen=True):
     """One bound. `value` None = lifted. `mine` = set by the operator, otherwise a default that asks before it ends a run."""
 
     value: float | None
     mine: bool = False
 
 
-class Limits(Struct, frozen=True, kw_only=True):
+class Limits(Data, frozen=True, kw_only=True):
     """The safety valves of a run: money in US dollars, tokens, turns, and busy seconds; and the bounds of one turn in seconds."""
 
     usd: Limit = Limit(25.0)
@@ -100,7 +100,7 @@ class Limits(Struct, frozen=True, kw_only=True):
 VALVES = ("usd", "tokens", "turns", "wall")
 
 
-class Spend(Struct, frozen=True, kw_only=True):
+class Spend(Data, frozen=True, kw_only=True):
     """What a run has used. `unpriced` counts turns whose money is unknown: unknown is not zero."""
 
     usd: float = 0.0
@@ -128,4 +128,4 @@ def raised(limits: Limits, valve: str, spend: Spend) -> Limits:
         return limits
     more = getattr(Limits(), valve).value or limit.value or 1.0
     times = 1 + max(0.0, spend.used(valve) - limit.value) // more
-    return structs.replace(limits, **{valve: Limit(limit.value + times * more, limit.mine)})
+    return limits.but(**{valve: Limit(limit.value + times * more, limit.mine)})

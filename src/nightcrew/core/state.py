@@ -3,12 +3,10 @@
 from collections.abc import Callable
 from typing import NamedTuple, TypeVar
 
-from msgspec import Struct, structs
-
 from nightcrew.core import work as w
 from nightcrew.core.effects import Effect, Request, RunCommands, StartTurn, Timer
 from nightcrew.core.events import CommandsEnded, EffectAnswer, RunStarted
-from nightcrew.core.ids import AgentId, Commit, EffectId, Label, SeatKey, SlotId, Tree, short
+from nightcrew.core.ids import AgentId, Commit, Data, EffectId, Label, SeatKey, SlotId, Tree, short
 from nightcrew.core.roster import Agent, AgentRole
 from nightcrew.core.settings import Settings, Spend
 
@@ -17,7 +15,7 @@ K = TypeVar("K")
 V = TypeVar("V")
 
 
-class Opened(Struct, frozen=True, omit_defaults=True):
+class Opened(Data, frozen=True, omit_defaults=True):
     """An effect in flight: what its `EffectStarted` said, when, in which visit of a phase, and whether it really runs yet."""
 
     effect: Effect
@@ -26,7 +24,7 @@ class Opened(Struct, frozen=True, omit_defaults=True):
     begun: bool = False
 
 
-class SeatState(Struct, frozen=True, omit_defaults=True, kw_only=True):
+class SeatState(Data, frozen=True, omit_defaults=True, kw_only=True):
     """Who sits in a seat and what its conversation is (decision 0004). `slot` is where the conversation began."""
 
     key: SeatKey
@@ -39,7 +37,7 @@ class SeatState(Struct, frozen=True, omit_defaults=True, kw_only=True):
     slot: SlotId = SlotId("")
 
 
-class Call(Struct, frozen=True, omit_defaults=True, kw_only=True):
+class Call(Data, frozen=True, omit_defaults=True, kw_only=True):
     """One question put to a chain: its entries from the start on, and how far it got."""
 
     node: str
@@ -58,7 +56,7 @@ class Call(Struct, frozen=True, omit_defaults=True, kw_only=True):
     failed: w.Outcome | None = None  # why the current entry failed for good; its handover is not recorded yet
 
 
-class Workspace(Struct, frozen=True, omit_defaults=True):
+class Workspace(Data, frozen=True, omit_defaults=True):
     """A leased slot: the commit it was set to, its tree, and whether the set-up commands ran there."""
 
     slot: SlotId
@@ -67,7 +65,7 @@ class Workspace(Struct, frozen=True, omit_defaults=True):
     set_up: bool = False
 
 
-class Basing(Struct, frozen=True, omit_defaults=True):
+class Basing(Data, frozen=True, omit_defaults=True):
     """How far the work is being put onto the target's tip: `sync`, `fix`, `continue`, `undo` or `done`."""
 
     step: str = "sync"
@@ -77,7 +75,7 @@ class Basing(Struct, frozen=True, omit_defaults=True):
     reason: str = ""
 
 
-class Lane(Struct, frozen=True, omit_defaults=True):
+class Lane(Data, frozen=True, omit_defaults=True):
     """Progress of one implementer: `ask`, `collect`, `check` or `done`."""
 
     label: Label
@@ -87,7 +85,7 @@ class Lane(Struct, frozen=True, omit_defaults=True):
     failure: w.Failure | None = None
 
 
-class Reviewing(Struct, frozen=True, omit_defaults=True, kw_only=True):
+class Reviewing(Data, frozen=True, omit_defaults=True, kw_only=True):
     """Progress of Review: `base`, `ask`, `revote`, `e2e`, `decide`, `fix`, `collect` within round `round` (from 1)."""
 
     basing: Basing = Basing()
@@ -107,7 +105,7 @@ class Reviewing(Struct, frozen=True, omit_defaults=True, kw_only=True):
     why: str = ""
 
 
-class Validating(Struct, frozen=True, omit_defaults=True, kw_only=True):
+class Validating(Data, frozen=True, omit_defaults=True, kw_only=True):
     """Progress of FinalValidation: `base`, `pre_gate`, `format`, `gate`, `fix`, `collect`, `e2e`."""
 
     basing: Basing = Basing()
@@ -119,7 +117,7 @@ class Validating(Struct, frozen=True, omit_defaults=True, kw_only=True):
     fresh: bool = False  # the cache of green gates is not to be believed (decision 0019)
 
 
-class LandingTry(Struct, frozen=True, omit_defaults=True, kw_only=True):
+class LandingTry(Data, frozen=True, omit_defaults=True, kw_only=True):
     """Progress of Landing: `land`, `fix`, `collect`; `moved` counts tips that moved under us, `unreached` tries that found no way to the remote."""
 
     step: str = "land"
@@ -133,7 +131,7 @@ class LandingTry(Struct, frozen=True, omit_defaults=True, kw_only=True):
     as_branch: str = ""  # why the result is left on a branch although landing was asked for
 
 
-class Marker(Struct, frozen=True, omit_defaults=True, kw_only=True):
+class Marker(Data, frozen=True, omit_defaults=True, kw_only=True):
     """A pending completion marker (decision 0025): the first reason is kept, the newest error beside it."""
 
     is_failure: bool
@@ -143,7 +141,7 @@ class Marker(Struct, frozen=True, omit_defaults=True, kw_only=True):
     wait_until: float = 0.0
 
 
-class Repair(Struct, frozen=True, omit_defaults=True):
+class Repair(Data, frozen=True, omit_defaults=True):
     """The commit a dev-fix left and what it said; `left_out` when a reset could not put it on top again."""
 
     commit: Commit
@@ -151,7 +149,7 @@ class Repair(Struct, frozen=True, omit_defaults=True):
     left_out: bool = False
 
 
-class Trouble(Struct, frozen=True, omit_defaults=True, kw_only=True):
+class Trouble(Data, frozen=True, omit_defaults=True, kw_only=True):
     """A terminal failure being recovered from, until the phase that failed completes."""
 
     failure: w.Failure
@@ -177,7 +175,7 @@ class Trouble(Struct, frozen=True, omit_defaults=True, kw_only=True):
     over: bool = False  # the phase that failed completed; the success is recorded before anything else
 
 
-class RunState(Struct, frozen=True, omit_defaults=True, kw_only=True):
+class RunState(Data, frozen=True, omit_defaults=True, kw_only=True):
     """A run. Everything here follows from the journal; nothing else does."""
 
     started: RunStarted
@@ -277,12 +275,12 @@ def lane(effect: Request) -> str:
 def asking(state: RunState, name: str, text: str, *, holds: bool, how: str) -> RunState:
     """The run with a question to a person; one that is open already stays as it is."""
     question = w.Question(name, text, holds=holds, asked_at=state.at, how=how)
-    return structs.replace(state, questions={**state.questions, name: state.questions.get(name, question)})
+    return state.but(questions={**state.questions, name: state.questions.get(name, question)})
 
 
 def keyed(state: RunState, effect: E) -> E:
     """The effect under the key that is next in its lane (decision 0003): that of the one in flight, until it has ended."""
-    return structs.replace(effect, key=EffectId(f"{state.started.run}/{lane(effect)}/{state.asked.get(lane(effect), 0)}"))
+    return effect.but(key=EffectId(f"{state.started.run}/{lane(effect)}/{state.asked.get(lane(effect), 0)}"))
 
 
 def timer(state: RunState, node: str, seat: SeatKey, until: float, why: str, agents: tuple[AgentId, ...] = ()) -> Timer:
@@ -303,7 +301,7 @@ def branch_of(state: RunState, label: Label) -> str:
 
 def enter(state: RunState, phase: w.PipelinePhase, **changes: object) -> RunState:
     """The same run in `phase`: a new visit, so that answers to what an earlier visit asked route nothing."""
-    return structs.replace(state, phase=phase, visit=state.visit + 1, calls={}, **changes)
+    return state.but(phase=phase, visit=state.visit + 1, calls={}, **changes)
 
 
 def busy(state: RunState) -> bool:

@@ -2,8 +2,6 @@
 
 from typing import NamedTuple
 
-from msgspec import structs
-
 from nightcrew.core import rooms
 from nightcrew.core.chain import signature_of
 from nightcrew.core.fixer import FIX_NODES, FIX_SEAT
@@ -51,8 +49,8 @@ def fail(state: RunState, failure: Failure) -> RunState:
     # Going back to the start, with whatever was repaired, led to the very same end.
     as_before = before.failure.signature == failure.signature
     alike = before.level >= 4 and before.tree == tree and as_before
-    trouble = structs.replace(
-        new, furthest=max(before.furthest, phase, key=ORDER.index), iteration=max(before.iteration, state.iteration),
+    trouble = new.but(
+        furthest=max(before.furthest, phase, key=ORDER.index), iteration=max(before.iteration, state.iteration),
         same=before.same + 1 if alike else 0, attempts=before.attempts, level=before.level, attempted=before.attempted,
         waits=before.waits, repairs=before.repairs, since=before.since if as_before else state.at,
     )  # fmt: skip
@@ -77,7 +75,7 @@ def leave(state: RunState, phase: Phase, **changes: object) -> RunState:
     state = enter(completed(state), phase, **changes)
     if state.winning is None or (state.trouble is not None and not state.trouble.over and phase in state.marks):
         return state
-    return structs.replace(state, marks={**state.marks, phase: (state.winning, state.base)})
+    return state.but(marks={**state.marks, phase: (state.winning, state.base)})
 
 
 def back_to_its_start(state: RunState, phase: Phase) -> RunState:
@@ -86,14 +84,13 @@ def back_to_its_start(state: RunState, phase: Phase) -> RunState:
     if began is None or winner is None or winner.label != began.label:
         return state
     state = rooms.with_candidate(state, began, slot=winner.slot)
-    return rooms.rewound(structs.replace(state, base=base), winner.label, began.change.head)
+    return rooms.rewound(state.but(base=base), winner.label, began.change.head)
 
 
 def back_to_an_iteration(state: RunState, iteration: int) -> RunState:
     """The run as it was when that iteration began (levels 3 and 4): nothing of a later one is left, no prompt or session used again."""
     began = rooms.at_its_slot(state, state.iterations[iteration - 1]) if iteration else None
-    return structs.replace(
-        state, iteration=iteration, iterations=state.iterations[:iteration], recovery_epoch=state.recovery_epoch + 1,
+    return state.but(iteration=iteration, iterations=state.iterations[:iteration], recovery_epoch=state.recovery_epoch + 1,
         base=state.started.base, candidates={began.label: began} if began else {},
         winner=began.label if began else Label(""), seats={}, marks={}, rewinds={}, unreviewed=False, plan=None,
         planned=False, lanes={}, open_findings=(), contested=False, gated=Tree(""), commit=Commit(""),
@@ -122,7 +119,7 @@ def completed(state: RunState) -> RunState:
     trouble = state.trouble
     if trouble is None or (state.iteration, ORDER.index(state.phase)) < (trouble.iteration, ORDER.index(trouble.furthest)):
         return state
-    return structs.replace(state, trouble=structs.replace(trouble, over=True))
+    return state.but(trouble=trouble.but(over=True))
 
 
 def role_of(trouble: Trouble) -> Role:

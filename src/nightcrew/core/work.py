@@ -2,9 +2,7 @@
 
 from enum import StrEnum
 
-from msgspec import Struct
-
-from nightcrew.core.ids import AgentId, Commit, Label, SeatKey, SlotId, Tree
+from nightcrew.core.ids import AgentId, Commit, Data, Label, SeatKey, SlotId, Tree
 
 PipelinePhase = StrEnum(
     "PipelinePhase", {
@@ -16,7 +14,7 @@ PipelinePhase = StrEnum(
 """Where a run stands."""
 
 
-class Blob(Struct, frozen=True, omit_defaults=True):
+class Blob(Data, frozen=True, omit_defaults=True):
     """A text that travels by digest (decision 0005): sha256 hex, size in bytes, and its last part (up to 2 KB; all of it when shorter)."""
 
     digest: str
@@ -24,14 +22,14 @@ class Blob(Struct, frozen=True, omit_defaults=True):
     tail: str = ""
 
 
-class Task(Struct, frozen=True):
+class Task(Data, frozen=True):
     """What is to be done: a one-line title and the whole text."""
 
     title: str
     text: Blob
 
 
-class Part(Struct, frozen=True, omit_defaults=True):
+class Part(Data, frozen=True, omit_defaults=True):
     """One piece of a brief: a literal `text`, or a `blob` put in by the handler."""
 
     text: str = ""
@@ -40,7 +38,7 @@ class Part(Struct, frozen=True, omit_defaults=True):
     quoted: bool = False  # words from outside, fenced as data
 
 
-class Brief(Struct, frozen=True):
+class Brief(Data, frozen=True):
     """What an agent is told in one turn: parts, put together in order."""
 
     parts: tuple[Part, ...]
@@ -67,7 +65,7 @@ Vote = StrEnum("Vote", {"Approve": "approve", "ApproveWithFindings": "approve_wi
 """A reviewer's verdict."""
 
 
-class Finding(Struct, frozen=True, omit_defaults=True):
+class Finding(Data, frozen=True, omit_defaults=True):
     """One thing a reviewer found. `id` is ours (`R<round>-<seat>-<n>`), empty until it is given."""
 
     severity: Severity
@@ -83,7 +81,7 @@ class Finding(Struct, frozen=True, omit_defaults=True):
         return self.severity in {Severity.Major, Severity.Blocker}
 
 
-class Reviewed(Struct, frozen=True, tag=True):
+class Reviewed(Data, frozen=True, tag=True):
     """A reviewer's structured answer."""
 
     vote: Vote
@@ -91,21 +89,21 @@ class Reviewed(Struct, frozen=True, tag=True):
     why: str = ""  # of a final vote, after the others were heard
 
 
-class FixReport(Struct, frozen=True, tag=True):
+class FixReport(Data, frozen=True, tag=True):
     """A fixer's word on each finding: ids addressed, and ids rejected with a checkable reason."""
 
     addressed: tuple[str, ...]
     rejected: dict[str, str] = {}
 
 
-class CommitText(Struct, frozen=True, tag=True):
+class CommitText(Data, frozen=True, tag=True):
     """A commit message that passed the format check."""
 
     subject: str
     body: str = ""
 
 
-class Claim(Struct, frozen=True, tag=True):
+class Claim(Data, frozen=True, tag=True):
     """An implementer's word on its own turn: `continue`, or `already_done` with evidence."""
 
     word: str
@@ -115,7 +113,7 @@ class Claim(Struct, frozen=True, tag=True):
 Report = Reviewed | FixReport | CommitText | Claim
 
 
-class Outcome(Struct, frozen=True, omit_defaults=True, kw_only=True):
+class Outcome(Data, frozen=True, omit_defaults=True, kw_only=True):
     """What one turn came to. `reason` is one line of at most 160 characters; tokens and money are of this turn alone, None = unknown."""
 
     kind: Class
@@ -138,7 +136,7 @@ FailClass = StrEnum("FailClass", "Quota Timeout Other")
 """How a call failed, as the handover record says it."""
 
 
-class Handover(Struct, frozen=True):
+class Handover(Data, frozen=True):
     """One line of the record: who gave a seat to whom, at which node, and why (`reason` is one line, at most 160 characters)."""
 
     at: float
@@ -151,7 +149,7 @@ class Handover(Struct, frozen=True):
     signature: str = ""
 
 
-class QuotaLoss(Struct, frozen=True):
+class QuotaLoss(Data, frozen=True):
     """A call that ended on a spent quota with nobody left to ask."""
 
     at: float
@@ -167,7 +165,7 @@ Purpose = StrEnum(
 """Why commands are run."""
 
 
-class CommandResult(Struct, frozen=True, omit_defaults=True):
+class CommandResult(Data, frozen=True, omit_defaults=True):
     """How one command ended: its exit status (128+n for a signal), whether our time limit ended it, its output and seconds."""
 
     command: str
@@ -187,7 +185,7 @@ class CommandResult(Struct, frozen=True, omit_defaults=True):
         return not self.timed_out and self.code not in {0, 126, 127} and self.output.size > 0
 
 
-class Change(Struct, frozen=True, omit_defaults=True):
+class Change(Data, frozen=True, omit_defaults=True):
     """What stands on a branch compared with where it started. Equal trees mean no change."""
 
     head: Commit
@@ -199,7 +197,7 @@ class Change(Struct, frozen=True, omit_defaults=True):
     patch: Blob | None = None
 
 
-class Candidate(Struct, frozen=True, omit_defaults=True, kw_only=True):
+class Candidate(Data, frozen=True, omit_defaults=True, kw_only=True):
     """One implementer's work, known by its label."""
 
     label: Label
@@ -220,7 +218,7 @@ class Candidate(Struct, frozen=True, omit_defaults=True, kw_only=True):
         return self.change.tree != self.start_tree
 
 
-class Landing(Struct, frozen=True, omit_defaults=True):
+class Landing(Data, frozen=True, omit_defaults=True):
     """Where the work went: mode, branch or target, the commit, and the tip it replaced (empty for mode `branch`)."""
 
     mode: str
@@ -230,7 +228,7 @@ class Landing(Struct, frozen=True, omit_defaults=True):
     note: str = ""
 
 
-class Failure(Struct, frozen=True, omit_defaults=True, kw_only=True):
+class Failure(Data, frozen=True, omit_defaults=True, kw_only=True):
     """A terminal failure: what failed, where, and one line why."""
 
     phase: PipelinePhase
@@ -247,7 +245,7 @@ class Failure(Struct, frozen=True, omit_defaults=True, kw_only=True):
     internal: bool = False  # our own bug: never a dev-fix turn (decision 0007)
 
 
-class Question(Struct, frozen=True, omit_defaults=True):
+class Question(Data, frozen=True, omit_defaults=True):
     """Something only a person can decide. `holds` = the run waits for the answer (decision 0023)."""
 
     id: str

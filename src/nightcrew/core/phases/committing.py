@@ -2,8 +2,6 @@
 
 import textwrap
 
-from msgspec import structs
-
 from nightcrew.core import brief as b, chain, effects, events, fixer, reading, rooms
 from nightcrew.core.ids import SeatKey, Tree
 from nightcrew.core.roster import AgentRole, Answers
@@ -32,10 +30,10 @@ def _wants(state: RunState) -> tuple[effects.Effect, ...]:
 def _arrived(state: RunState) -> RunState:
     if state.gated != state.chosen.change.tree:
         # A repair changed what was tested: from the base on, and no green result from before is believed.
-        gate_again = structs.replace(state.validating, basing=Basing(), step="base", fresh=True)
+        gate_again = state.validating.but(basing=Basing(), step="base", fresh=True)
         return enter(state, PipelinePhase.FinalValidation, validating=gate_again, gated=Tree(""))
     if state.text is None and not state.started.roles.chain(AgentRole.Committer):
-        return structs.replace(state, text=_plain(state))
+        return state.but(text=_plain(state))
     return state
 
 
@@ -51,7 +49,7 @@ def _answered(state: RunState, effect: effects.Effect, event: events.EffectAnswe
     if verdict is None:
         return state
     report = verdict.report if isinstance(verdict, Outcome) else None
-    return structs.replace(state, text=report if isinstance(report, CommitText) else _plain(state))
+    return state.but(text=report if isinstance(report, CommitText) else _plain(state))
 
 
 def read(text: str) -> CommitText | None:
@@ -92,12 +90,12 @@ def _wrapped(body: str) -> str:
 
 def _made(state: RunState, event: events.CommitMade) -> RunState:
     if event.tree == state.gated:
-        trying = structs.replace(state.trying, step="land", refusal="", output=None)  # the tips that moved still count
+        trying = state.trying.but(step="land", refusal="", output=None)  # the tips that moved still count
         return leave(state, PipelinePhase.Landing, commit=event.commit, trying=trying)
     if state.validating.hooked:
         why = "the commit hook changed the files again after the gate had passed on its last change"
         return _refused(state, CommandResult("commit hook", 1, b.small(why)))
-    change = structs.replace(state.chosen.change, head=event.commit, tree=event.tree)
+    change = state.chosen.change.but(head=event.commit, tree=event.tree)
     state = rooms.with_candidate(state, state.chosen, change=change)
     gate_again = Validating(hooked=1, rounds=state.validating.rounds)
     return enter(state, PipelinePhase.FinalValidation, validating=gate_again, gated=Tree(""))
@@ -107,8 +105,8 @@ def _refused(state: RunState, red: CommandResult) -> RunState:
     """A hook that refuses the commit is a red gate with the hook's output, mended there (decision 0018)."""
     if fixer.gate_round_left(state, red):
         at = state.validating
-        basing = structs.replace(at.basing, step="done")
-        fixing = structs.replace(at, basing=basing, step="fix", red=(red,), rounds=at.rounds + 1)
+        basing = at.basing.but(step="done")
+        fixing = at.but(basing=basing, step="fix", red=(red,), rounds=at.rounds + 1)
         return enter(state, PipelinePhase.FinalValidation, validating=fixing, gated=Tree(""))
     reason = f"the {red.command} refuses the commit: exit status {red.code}"
     return fails(state, "hook", reason, NODE, detail=red.output, sign=f"{reason} {red.output.tail[-400:]}")
@@ -121,4 +119,4 @@ def _asks(state: RunState, name: str, red: CommandResult) -> RunState:
     return asking(state, name, text, holds=True, how="retry | stop")
 
 
-PHASE = Phase(lambda state: structs.replace(state, text=None), arrived=_arrived, wants=_wants, answered=_answered, winner=True)
+PHASE = Phase(lambda state: state.but(text=None), arrived=_arrived, wants=_wants, answered=_answered, winner=True)

@@ -1,7 +1,5 @@
 """Development: every implementer in a lane of its own; a turn, its work collected, its checks. "Done" is a diff, never a sentence."""
 
-from msgspec import structs
-
 from nightcrew.core import brief as b, chain, effects, events, reading, rooms
 from nightcrew.core.ids import Label, Tree
 from nightcrew.core.roster import AgentRole, Answers
@@ -71,16 +69,16 @@ def _answered(state: RunState, effect: effects.Effect, event: events.EffectAnswe
 
 
 def _afresh(state: RunState) -> RunState:
-    state = structs.replace(state, lanes={}, candidates={}, winner=Label(""))
+    state = state.but(lanes={}, candidates={}, winner=Label(""))
     if state.iteration and state.iterations:
         began = rooms.at_its_slot(state, state.iterations[state.iteration - 1])
-        state = rooms.with_candidate(structs.replace(state, winner=began.label), began)
+        state = rooms.with_candidate(state.but(winner=began.label), began)
     return rooms.rewound(state, LABELS[0], iteration_base(state))
 
 
 def _again(state: RunState) -> RunState:
-    lanes = {label: structs.replace(at, step="ask", failure=None) for label, at in state.lanes.items()}
-    return structs.replace(state, lanes=lanes)
+    lanes = {label: at.but(step="ask", failure=None) for label, at in state.lanes.items()}
+    return state.but(lanes=lanes)
 
 
 def read(text: str) -> Claim | None:
@@ -122,7 +120,7 @@ def _collected(state: RunState, at: Lane, event: events.WorkCollected) -> RunSta
     if candidate is None:
         return state
     why = at.failure.reason if at.failure else ""
-    candidate = structs.replace(candidate, change=event.change, start_tree=event.start_tree, turns=at.turns, failure=why)
+    candidate = candidate.but(change=event.change, start_tree=event.start_tree, turns=at.turns, failure=why)
     state, word = rooms.with_candidate(state, candidate), candidate.claim.word if candidate.claim else ""
     if word == "continue" and at.failure is None and at.turns <= state.settings.pipeline.continuations:
         return _keep(state, at, step="ask")
@@ -156,7 +154,7 @@ def _lane(state: RunState, label: Label) -> Lane:
 
 
 def _keep(state: RunState, at: Lane, **changes: object) -> RunState:
-    return structs.replace(state, lanes={**state.lanes, at.label: structs.replace(at, **changes)})
+    return state.but(lanes={**state.lanes, at.label: at.but(**changes)})
 
 
 PHASE = Phase(_afresh, _again, _arrived, _wants, _answered)

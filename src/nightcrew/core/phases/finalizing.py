@@ -1,7 +1,5 @@
 """Finalizing: the slots go back to the pool, then the success marker ends the run."""
 
-from msgspec import structs
-
 from nightcrew.core.effects import DropWorkspaces, Effect, EmitCompletionMarkerAndTerminate
 from nightcrew.core.events import EffectAnswer, WorkspacesDropped
 from nightcrew.core.state import Phase, RunState, keyed
@@ -18,7 +16,7 @@ def _wants(state: RunState) -> tuple[Effect, ...]:
 def _answered(state: RunState, _effect: Effect, event: EffectAnswer) -> RunState:
     if not isinstance(event, WorkspacesDropped):
         return state
-    return completed(structs.replace(state, dropped=True, workspaces={}))
+    return completed(state.but(dropped=True, workspaces={}))
 
 
-PHASE = Phase(lambda state: structs.replace(state, dropped=False), wants=_wants, answered=_answered)
+PHASE = Phase(lambda state: state.but(dropped=False), wants=_wants, answered=_answered)

@@ -1,7 +1,5 @@
 """Judging: with one viable candidate there is nothing to judge; it is the winner and no panel is shown."""
 
-from msgspec import structs
-
 from nightcrew.core.state import Phase, RunState
 from nightcrew.core.trouble import leave, missing
 from nightcrew.core.work import PipelinePhase
@@ -20,4 +18,4 @@ def _arrived(state: RunState) -> RunState:
     )  # fmt: skip
 
 
-PHASE = Phase(lambda state: structs.replace(state, winner=""), arrived=_arrived)
+PHASE = Phase(lambda state: state.but(winner=""), arrived=_arrived)

@@ -1,7 +1,5 @@
 """Landing: the commit whose tree passed the gate on this very tip goes to where it was wanted (decision 0018); never by force."""
 
-from msgspec import structs
-
 from nightcrew.core import brief as b, chain, effects, events, fixer, rooms
 from nightcrew.core.ids import Commit, Tree
 from nightcrew.core.state import LandingTry, Phase, RunState, Validating, asking, branch_of, enter, keyed, timer
@@ -49,7 +47,7 @@ def _answered(state: RunState, effect: effects.Effect, event: events.EffectAnswe
     at = state.trying
     match event:
         case events.Landed(landing=landing):
-            noted = structs.replace(landing, note=at.as_branch or landing.note)
+            noted = landing.but(note=at.as_branch or landing.note)
             return leave(state, PipelinePhase.Finalizing, landing=noted)
         case events.LandingRefused():
             return _refused(state, event)
@@ -80,7 +78,7 @@ def queues(state: RunState) -> bool:
 
 
 def _afresh(state: RunState) -> RunState:
-    return structs.replace(state, trying=LandingTry(as_branch=state.trying.as_branch), gated=Tree(""), commit=Commit(""))
+    return state.but(trying=LandingTry(as_branch=state.trying.as_branch), gated=Tree(""), commit=Commit(""))
 
 
 def _again(state: RunState) -> RunState:
@@ -131,7 +129,7 @@ def _back_to_gate(state: RunState) -> RunState:
 
 
 def _at(state: RunState, **changes: object) -> RunState:
-    return structs.replace(state, trying=structs.replace(state.trying, **changes))
+    return state.but(trying=state.trying.but(**changes))
 
 
 PHASE = Phase(_afresh, _again, _arrived, _wants, _answered, winner=True)

@@ -1,7 +1,5 @@
 """Planning: the workspace, the first look at the gate on the base, and one plan. Best effort: without a plan the task is the plan."""
 
-from msgspec import structs
-
 from nightcrew.core import brief as b, chain, effects, events, rooms
 from nightcrew.core.ids import Label, SeatKey
 from nightcrew.core.roster import AgentRole, Answers
@@ -30,14 +28,14 @@ def _arrived(state: RunState) -> RunState:
 
 def _answered(state: RunState, effect: effects.Effect, event: events.EffectAnswer) -> RunState:
     if isinstance(effect, effects.RunCommands) and isinstance(event, events.CommandsEnded):
-        return _preflighted(structs.replace(state, preflight=event), event)
+        return _preflighted(state.but(preflight=event), event)
     state, verdict = chain.answered(state, _wish(state), effect, event)
     plan = verdict.answer if isinstance(verdict, Outcome) else state.plan
-    return structs.replace(state, plan=plan, planned=True) if verdict else state
+    return state.but(plan=plan, planned=True) if verdict else state
 
 
 def _afresh(state: RunState) -> RunState:
-    return rooms.rewound(structs.replace(state, planned=False, plan=None), FIRST, iteration_base(state))
+    return rooms.rewound(state.but(planned=False, plan=None), FIRST, iteration_base(state))
 
 
 def _wish(state: RunState) -> chain.Wish:

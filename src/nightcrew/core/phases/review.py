@@ -1,7 +1,5 @@
 """Review: a panel reads the work (votes that differ are given once more), blocking findings are fixed in rounds, e2e is caught up last."""
 
-from msgspec import structs
-
 from nightcrew.core import basing, brief as b, chain, effects, events, fixer, reading, rooms
 from nightcrew.core.ids import AgentId, Commit, SeatKey, Tree
 from nightcrew.core.roster import AgentRole, Answers
@@ -72,7 +70,7 @@ def _answered(state: RunState, effect: effects.Effect, event: events.EffectAnswe
 
 def _afresh(state: RunState) -> RunState:
     at = state.reviewing
-    return structs.replace(state, reviewing=Reviewing(round=at.round, granted=at.round - 1, picked=at.picked, why=at.why))
+    return state.but(reviewing=Reviewing(round=at.round, granted=at.round - 1, picked=at.picked, why=at.why))
 
 
 def _again(state: RunState) -> RunState:
@@ -88,7 +86,7 @@ def read(text: str) -> Reviewed | None:
     if answer is None or (answer.vote is Vote.Reject and not answer.findings):
         return None
     told = (f for f in answer.findings if f.why.strip())
-    return Reviewed(answer.vote, tuple(structs.replace(f, why=f.why.strip(), line=max(0, f.line), id="") for f in told))
+    return Reviewed(answer.vote, tuple(f.but(why=f.why.strip(), line=max(0, f.line), id="") for f in told))
 
 
 def read_vote(text: str) -> Reviewed | None:
@@ -172,8 +170,8 @@ def _reviewed(state: RunState, effect: effects.Effect, event: events.EffectAnswe
     if at.step == "revote":
         return _at(state, second={**at.second, seat: report})
     name = f"R{at.round}-{seat.removeprefix('review-')}"
-    named = tuple(structs.replace(f, id=f"{name}-{n}") for n, f in enumerate(report.findings, 1))
-    return _at(state, reviews={**at.reviews, seat: structs.replace(report, findings=named)})
+    named = tuple(f.but(id=f"{name}-{n}") for n, f in enumerate(report.findings, 1))
+    return _at(state, reviews={**at.reviews, seat: report.but(findings=named)})
 
 
 def _wave_over(state: RunState) -> RunState:
@@ -214,11 +212,11 @@ def _decide(state: RunState) -> RunState:
 def _once_more(state: RunState) -> RunState:
     """A repair changed the work after its review: it is looked at once more, which uses no round (decision 0022)."""
     at = state.reviewing
-    state = structs.replace(state, unreviewed=False)
+    state = state.but(unreviewed=False)
     if at.step == "base":
         return state
     fresh = Reviewing(round=at.round + 1, granted=at.granted + 1, basing=Basing(step="done"))
-    return _asking(structs.replace(state, reviewing=fresh))
+    return _asking(state.but(reviewing=fresh))
 
 
 def _rounds_left(state: RunState) -> bool:
@@ -253,7 +251,7 @@ def pick(state: RunState, event: events.FixAsked) -> RunState:
     waits = not state.done and any(q.holds for q in state.questions.values())
     if winner is None or state.trouble or state.marker or state.parked or not (ready or waits):
         return state
-    at, change = state.reviewing, structs.replace(winner.change, head=event.head, tree=event.tree)
+    at, change = state.reviewing, winner.change.but(head=event.head, tree=event.tree)
     state = rooms.with_candidate(state, winner, change=change)
     picked = Reviewing(
         step="fix", basing=Basing(step="done"), round=at.round, granted=at.granted, picked=event.findings, why=event.reason,
@@ -267,7 +265,7 @@ def _picked_fixed(state: RunState, *, changed: bool) -> RunState:
     """A real change is reviewed, tested and gated again, which uses no round; without one all is as it was before."""
     at = state.reviewing
     if changed:
-        state = structs.replace(state, commit=Commit(""), gated=Tree(""), landing=None)
+        state = state.but(commit=Commit(""), gated=Tree(""), landing=None)
         return _asking(state, picked=(), round=at.round + 1, granted=at.granted + 1, e2e=None)
     state = _at(state, picked=(), step="")
     return leave(state, PipelinePhase.Finalizing if state.landing else PipelinePhase.FinalValidation, dropped=False)
@@ -285,7 +283,7 @@ def _fixed(state: RunState, event: events.WorkCollected) -> RunState:
 
 
 def _at(state: RunState, **changes: object) -> RunState:
-    return structs.replace(state, reviewing=structs.replace(state.reviewing, **changes))
+    return state.but(reviewing=state.reviewing.but(**changes))
 
 
 PHASE = Phase(_afresh, _again, _arrived, _wants, _answered, winner=True)

@@ -1,7 +1,5 @@
 """FinalValidation: on the target's tip, formatters, then the gate; a red gate is fixed in rounds. Only exit codes count."""
 
-from msgspec import structs
-
 from nightcrew.core import basing, brief as b, chain, effects, events, fixer, rooms
 from nightcrew.core.state import Phase, RunState, Validating, red_of
 from nightcrew.core.trouble import fail, fails, leave
@@ -89,7 +87,7 @@ def _fails(state: RunState, red: CommandResult) -> RunState:
 
 
 def _at(state: RunState, **changes: object) -> RunState:
-    return structs.replace(state, validating=structs.replace(state.validating, **changes))
+    return state.but(validating=state.validating.but(**changes))
 
 
-PHASE = Phase(lambda s: structs.replace(s, validating=Validating(fresh=True)), _again, _arrived, _wants, _answered, winner=True)
+PHASE = Phase(lambda s: s.but(validating=Validating(fresh=True)), _again, _arrived, _wants, _answered, winner=True)
