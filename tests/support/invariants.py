@@ -168,9 +168,10 @@ def cooling_is_not_asked(step: Step) -> bool:
 
 def generations_rise(step: Step) -> bool:
     """The generations of a seat are counted for ever, so that no id is minted twice."""
-    if step.after.generations is step.before.generations:
+    now = step.after.seats
+    if now is step.before.seats:
         return True
-    return all(step.after.generations.get(seat, 0) >= n for seat, n in step.before.generations.items())
+    return all(key in now and now[key].generation >= seat.generation for key, seat in step.before.seats.items())
 
 
 def conversation_offered_once(step: Step) -> bool:

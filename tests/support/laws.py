@@ -75,7 +75,7 @@ def goes_back(before: RunState, event: RecoveryAttempted, after: RunState) -> No
     assert after.iteration == kept
     assert after.recovery_epoch == before.recovery_epoch + (level >= 3)
     assert after.handovers == before.handovers
-    assert all(after.generations[seat] >= n for seat, n in before.generations.items())
+    assert all(after.seats[key].generation >= seat.generation for key, seat in before.seats.items())
 
 
 def goes_forward(state: RunState, event: HandedOver) -> None:

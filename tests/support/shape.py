@@ -63,7 +63,7 @@ def parts(state: RunState, offered: Offered) -> Parts:
 
     return (
         state.phase, state.parked, state.park_now, state.iteration, name(state.base), state.winner,
-        [_candidate(c, name) for c in state.candidates.values()], _flags(state), name(state.gated), name(state.commit),
+        [(name(state.slot(c.seat)), *_candidate(c, name)) for c in state.candidates.values()], _flags(state), name(state.gated), name(state.commit),
         [(seat, name(s.slot), name(s.start), name(s.tree), s.set_up) for seat, s in state.workspaces.items()],
         _open(state, name), _seats(state, name, offered), [_call(c, state.at) for c in state.calls.values()],
         _passed(state), [_handover(h) for h in state.owed], _money(state),
@@ -138,7 +138,7 @@ def _money(state: RunState) -> Parts:
 
 def _candidate(c: Candidate, name: Namer) -> Parts:
     claim = c.claim and (c.claim.word, c.claim.evidence != "")
-    trees = (name(c.slot), name(c.start_tree), name(c.change.tree))
+    trees = (name(c.start_tree), name(c.change.tree))
     return (c.label, c.agent, *trees, claim, c.failure != "")
 
 

@@ -252,7 +252,7 @@ def _world(state: RunState) -> World:
         world.trees[space.slot] = (space.start, space.tree)
         world.known[space.start] = space.tree
     for c in state.candidates.values():
-        world.trees[c.slot] = (c.change.head, c.change.tree)
+        world.trees[state.slot(c.seat)] = (c.change.head, c.change.tree)
         world.known.update({Commit(c.change.head): c.change.tree, c.start: c.start_tree})
     return world
 

@@ -248,7 +248,7 @@ def _works(pool: workspace.Pool, state: RunState, env: Mapping[str, str]) -> Ite
     if state.commit:
         yield pool.repo, state.commit
     elif not driven(run, env):  # else somebody writes there
-        for ws in sorted(workspace.leased(pool, run), key=lambda ws: winner is None or ws.slot != winner.slot):
+        for ws in sorted(workspace.leased(pool, run), key=lambda ws: winner is None or ws.slot != state.slot(winner.seat)):
             with suppress(slots.WorkspaceLost):
                 slots.verify(ws)
                 yield ws, snapshot.files_tree(ws, snapshot.survey(ws))[0]

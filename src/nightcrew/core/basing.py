@@ -1,10 +1,10 @@
 """Putting the work onto the target's tip: sync, conflict rounds by the fixer, undo. Used by Review and FinalValidation."""
 
-from nightcrew.core import chain, effects, events, fixer, rooms
+from nightcrew.core import effects, events, fixer, rooms
 from nightcrew.core.ids import Tree
-from nightcrew.core.state import Basing, RunState, branch_of, keyed
+from nightcrew.core.state import Basing, RunState, Want, on
 from nightcrew.core.trouble import fails, leave
-from nightcrew.core.work import Failure, PipelinePhase
+from nightcrew.core.work import Failure, Outcome, PipelinePhase
 
 NODE = "rebase"
 
@@ -15,35 +15,25 @@ def at(state: RunState) -> Basing:
 
 
 def _at(state: RunState, **changes: object) -> RunState:
-    name = "reviewing" if state.phase is PipelinePhase.Review else "validating"
-    basing = at(state).but(**changes)
-    return state.but(**{name: getattr(state, name).but(basing=basing)})
+    return state.within("reviewing" if state.phase is PipelinePhase.Review else "validating", basing=at(state).but(**changes))
 
 
-def wants(state: RunState) -> tuple[effects.Effect, ...]:
+def wants(state: RunState) -> tuple[Want, ...]:
     """What is due to put the winner onto the tip."""
     basing, winner = at(state), state.chosen
-    missing = rooms.author(state, winner.label)
-    if missing and basing.step != "done":
-        return missing
-    seat, slot, label, base, head = winner.seat, winner.slot, winner.label, state.base, winner.change.head
-    branch, tip, paths = branch_of(state, label), basing.tip, basing.paths
+    base, head = state.base, winner.change.head
     match basing.step:
-        case "sync":
-            due: effects.Effect = effects.SyncBase(
-                node="sync", seat=seat, slot=slot, label=label, branch=branch, base=base, head=head
-            )
         case "fix":
-            return chain.ask(state, _wish(state))
+            return _mend(state)
+        case "sync":
+            due: effects.Effect = effects.SyncBase(node="sync", base=base, head=head)
         case "continue":
-            due = effects.ContinueRebase(
-                node=NODE, seat=seat, slot=slot, label=label, branch=branch, base=base, head=head, tip=tip, paths=paths,
-            )  # fmt: skip
+            due = effects.ContinueRebase(node=NODE, base=base, head=head, tip=basing.tip, paths=basing.paths)
         case "undo":
-            due = effects.UndoRebase(node=NODE, seat=seat, slot=slot, label=label, branch=branch, head=head)
+            due = effects.UndoRebase(node=NODE, head=head)
         case _:
             return ()
-    return (keyed(state, due),)
+    return rooms.author(state, winner.label) or (Want(rooms.work(state, due, winner.label), on(events.BaseSynced, _synced)),)
 
 
 def again(state: RunState) -> RunState:
@@ -57,26 +47,18 @@ def restarted(basing: Basing) -> Basing:
     return basing if basing.step == "done" else basing.but(step="sync")
 
 
-def _wish(state: RunState) -> chain.Wish:
+def _mend(state: RunState) -> tuple[Want, ...]:
     paths = "\n".join(f"- {path}" for path in at(state).paths)
     now = (
         "The target branch moved while the work was done. A rebase onto it stopped with conflicts in:\n\n"
         f"{paths}\n\nResolve them in the files: keep what the task needs and what the target brought, and leave no conflict "
         "marker. Do not abort, continue or skip the rebase; that is done for you."
     )
-    return fixer.wish(state, NODE, now)
+    return fixer.mend(state, NODE, now, then=_mended)
 
 
-def answered(state: RunState, effect: effects.Effect, event: events.EffectAnswer) -> RunState:
-    """What an answer means for the way onto the tip."""
-    if isinstance(event, events.BaseSynced):
-        return _synced(state, event)
-    if not isinstance(effect, effects.StartTurn | effects.Timer):
-        return state
-    state, verdict = chain.answered(state, _wish(state), effect, event)
-    if isinstance(verdict, Failure):
-        return _at(state, step="undo", reason=verdict.reason)
-    return _at(state, step="continue") if verdict else state
+def _mended(state: RunState, said: Outcome | Failure) -> RunState:
+    return _at(state, step="undo", reason=said.reason) if isinstance(said, Failure) else _at(state, step="continue")
 
 
 def _synced(state: RunState, event: events.BaseSynced) -> RunState:
@@ -92,11 +74,8 @@ def _synced(state: RunState, event: events.BaseSynced) -> RunState:
             return _at(state, step="undo", tip=event.tip, reason=event.note)
         case "undone":
             paths = ", ".join(at(state).paths[:5])
-            reason, sign = (
-                f"the rebase onto the moved target stays in conflict ({paths}): {at(state).reason}",
-                f"rebase conflict {paths}",
-            )
-            return fails(_at(state, step="sync"), "conflict", reason, NODE, fixer.FIX_SEAT, sign=sign)
+            reason = f"the rebase onto the moved target stays in conflict ({paths}): {at(state).reason}"
+            return fails(_at(state, step="sync"), "conflict", reason, NODE, fixer.FIX_SEAT, sign=f"rebase conflict {paths}")
         case _:
             change = state.chosen.change.but(head=event.head, tree=event.tree)
             if event.tip != state.base:

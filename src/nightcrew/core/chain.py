@@ -1,8 +1,8 @@
 """Asking a chain: when a call advances, who is asked next, what is a handover.
 
-Theory of operation. A phase says what it wants asked (`Wish`); `ask` gives the effect that is due for it and `answered`
-what an answer means. Between two answers the position stands in `RunState.calls`. One `StartTurn` asks one agent. A walk
-goes forward only; an agent that the ledger knows to be cooling answers `AgentCooling` without a process and is passed
+Theory of operation. A phase says what it wants asked (`Wish`); `ask` gives the effect that is due for it, whose answers go on with
+the walk until the wish is told how it ended. Between two answers the position stands in `RunState.calls`. One `StartTurn` asks one
+agent. A walk goes forward only; an agent that the ledger knows to be cooling answers `AgentCooling` without a process and is passed
 over; its handover is recorded when the next agent really begins. When every entry left is cooling the call sleeps.
 """
 
@@ -12,10 +12,10 @@ from typing import NamedTuple
 
 from nightcrew.core.effects import Effect, StartTurn
 from nightcrew.core.events import AgentCooling, EffectAnswer, HandedOver, TimerFired, TurnEnded, TurnLost
-from nightcrew.core.ids import AgentId, Label, SeatKey, SlotId, fraction, session_id
+from nightcrew.core.ids import AgentId, Label, SeatKey, SlotId, fraction, impl_seat, session_id
 from nightcrew.core.reading import json_answer
 from nightcrew.core.roster import AgentRole, Answers
-from nightcrew.core.state import Call, RunState, SeatState, keyed, line, timer, without
+from nightcrew.core.state import Call, RunState, SeatState, Want, keyed, line, timer, without
 from nightcrew.core.work import UNAVAILABLE, Brief, Class, FailClass, Failure, Handover, Outcome, Part, QuotaLoss
 
 # Faults that pass, so that the same agent is asked again after a pause; that are forgiven once; and of the conversation, not
@@ -30,26 +30,30 @@ REASKS = 2  # for an answer in the right shape
 _REASK = "Your last answer did not end with a JSON object of the asked shape. Give it now, from what you know already."
 
 
+Then = Callable[[RunState, Outcome | Failure], RunState]
+
+
 class Wish(NamedTuple):
-    """What a phase wants asked: `brief(memory)` gives the prompt for an agent that remembers, or for one that does not."""
+    """What a phase wants asked: `brief(memory)` gives the prompt for an agent that remembers, or for one that does not.
+
+    `then` goes on with a usable answer, or with an exhausted chain, which is reported as one failed agent would be.
+    """
 
     node: str
     seat: SeatKey
     role: AgentRole
-    slot: SlotId
     answers: Answers
     brief: Callable[[bool], Brief]
+    then: Then
     reads: str = ""
     shape: str = ""  # the JSON shape a structured answer must have
     label: Label = Label("")  # whose work it edits; a seat without one only reads
     lenient: bool = False  # an answer counts without its shape, once two more were asked for; the files decide anyway
-    entries: tuple[tuple[AgentId, SeatKey], ...] = ()
+    agents: tuple[AgentId, ...] = ()  # whom to ask, if not the role's chain
+    nodes: tuple[str, ...] = ()  # at whose handovers the seat moved on, if not at its own node alone
+    entries: tuple[tuple[AgentId, SeatKey], ...] = ()  # the walk from its sticky start on, like the next two
     before: tuple[AgentId, ...] = ()  # the chain's entries before the sticky start, which this call does not ask
-
-
-Verdict = (
-    Outcome | Failure | None
-)  # an answer that can be used; an exhausted chain, reported as one failed agent; the call goes on
+    slot: SlotId = SlotId("")
 
 
 def output_advances(outcome: Outcome, call: Call, retries: int) -> bool:
@@ -74,11 +78,14 @@ def failure_of(outcome: Outcome) -> tuple[FailClass, str, str]:
     return fail, reason, signature_of(reason) if fail is FailClass.Other else ""
 
 
-def walked(state: RunState, wish: Wish, agents: tuple[AgentId, ...] = (), nodes: tuple[str, ...] = ()) -> Wish:
-    """The wish with `agents`, else its role's chain: whoever took the seat over last at its `nodes`, since the last reset, goes on sitting there."""
-    agents = agents or state.started.roles.chain(wish.role)
-    mine = (h for h in counted(state, str(wish.role)) if h.seat == wish.seat)
-    start = sticky_start(agents, mine, nodes or (wish.node,))
+def _walked(state: RunState, wish: Wish) -> Wish:
+    """The wish with its place and its walk: whoever took the seat over last, since the last reset, goes on sitting there."""
+    wish = wish._replace(slot=state.slot(impl_seat(wish.label) if wish.label else wish.seat))
+    if wish.entries:
+        return wish
+    agents = wish.agents or state.started.roles.chain(wish.role)
+    mine = (h for h in counted(state, wish.role) if h.seat == wish.seat)
+    start = sticky_start(agents, mine, wish.nodes or (wish.node,))
     return wish._replace(entries=tuple((agent, wish.seat) for agent in agents[start:]), before=agents[:start])
 
 
@@ -93,31 +100,38 @@ def sticky_start(chain: tuple[AgentId, ...], handovers: Iterable[Handover], node
     return chain.index(hits[-1]) if hits else 0
 
 
-def ask(state: RunState, wish: Wish) -> tuple[Effect, ...]:
+def ask(state: RunState, wish: Wish) -> tuple[Want, ...]:
     """What is due for this wish: a turn, a pause before it, or nothing while a handover waits to be recorded."""
+    wish = _walked(state, wish)
     call = _call(state, wish)
     if call.failed is not None:
         return ()
-    if call.wait_until:
-        agents = tuple(agent for agent, _ in call.entries) if call.sleeping else ()
-        why = f"waiting for {', '.join(agents)}" if agents else f"pause before asking {call.entries[call.at][0]} again"
-        return (timer(state, wish.node, wish.seat, call.wait_until, why, agents),)
-    agent, seat_key = call.entries[call.at]
-    seat = seat_in(state, seat_key, agent, wish.slot)
+    due = _pause(state, call) if call.wait_until else _turn(state, wish, call)
+    return (Want(due, lambda now, effect, event: _answered(now, wish, effect, event)),)
+
+
+def _pause(state: RunState, call: Call) -> Effect:
+    agents = tuple(agent for agent, _ in call.entries) if call.sleeping else ()
+    why = f"waiting for {', '.join(agents)}" if agents else f"pause before asking {call.entries[call.at][0]} again"
+    return timer(state, call.node, call.seat, call.wait_until, why, agents)
+
+
+def _turn(state: RunState, wish: Wish, call: Call) -> Effect:
+    agent, key = call.entries[call.at]
+    seat = seat_in(state, key, agent, wish.slot)
     memory = has_session(seat, wish.slot)
     limit = state.started.limits.turn_s
     reask = call.reasked > 0 and memory and bool(wish.shape)
     turn = StartTurn(
-        node=wish.node, seat=seat_key, role=wish.role, agent=agent, slot=wish.slot, answers=wish.answers,
+        node=wish.node, seat=key, role=wish.role, agent=agent, slot=wish.slot, answers=wish.answers,
         brief=Brief((Part(text=_REASK), Part(text=json_answer(wish.shape)))) if reask else wish.brief(memory), reads=wish.reads,
         label=wish.label, session="" if memory else seat.minted, resume=seat.reported if memory else "", read_only=not wish.label,
         total_s=max(min(120.0, limit), limit / 4) if reask else limit,
     )  # fmt: skip
-    return (keyed(state, turn),)
+    return keyed(state, turn)
 
 
-def answered(state: RunState, wish: Wish, effect: Effect, event: EffectAnswer) -> tuple[RunState, Verdict]:
-    """What an answer means for this wish's call, and the verdict if it is over."""
+def _answered(state: RunState, wish: Wish, effect: Effect, event: EffectAnswer) -> RunState:
     call = _call(state, wish)
     match event:
         case TurnEnded(outcome=outcome) if isinstance(effect, StartTurn):
@@ -128,17 +142,15 @@ def answered(state: RunState, wish: Wish, effect: Effect, event: EffectAnswer) -
         case TurnLost(session=session) if isinstance(effect, StartTurn):
             state = interrupted(state, effect, session)
             if call.lost + 1 < LOST_IN_A_ROW:
-                return _keep(state, call, lost=call.lost + 1), None
+                return _keep(state, call, lost=call.lost + 1)
             lost = Outcome(kind=Class.Crashed, reason="the turn vanished three times in a row")
             return _ended(state, wish, call.but(reasked=1), lost)
         case AgentCooling(agent=agent, until=until):
-            state = state.but(cooling={**state.cooling, agent: until})
-            return _cooled(state, wish, call)
+            return _cooled(state.but(cooling={**state.cooling, agent: until}), wish, call)
         case TimerFired():
-            first = call.first if call.sleeping else call.at
-            return _keep(state, call, at=first, wait_until=0.0, sleeping=False), None
+            return _keep(state, call, at=call.first if call.sleeping else call.at, wait_until=0.0, sleeping=False)
         case _:
-            return state, None
+            return state
 
 
 def interrupted(state: RunState, effect: StartTurn, session: str) -> RunState:
@@ -149,26 +161,26 @@ def interrupted(state: RunState, effect: StartTurn, session: str) -> RunState:
     state = sat_down(state, seat)
     if session:
         return took_turn(state, effect.seat, Outcome(kind=Class.Crashed, session=session), effect.slot)
-    return forget(state, effect.seat) if effect.session else state
+    return forgotten(state, effect.seat) if effect.session else state
 
 
-def _ended(state: RunState, wish: Wish, call: Call, outcome: Outcome) -> tuple[RunState, Verdict]:
+def _ended(state: RunState, wish: Wish, call: Call, outcome: Outcome) -> RunState:
     agent, seat = call.entries[call.at]
     # Where the files decide, an answer without its shape is taken too, once two were asked for or nobody remembers what to repeat.
     enough = wish.lenient and (call.reasked >= REASKS or seat not in state.seats or not has_session(state.seats[seat], wish.slot))
     if outcome.kind is Class.Ok and wish.shape and outcome.report is None and not enough:
         outcome = outcome.but(kind=Class.InvalidOutput, reason="no answer in the asked shape")
     if outcome.kind is Class.Ok:
-        return _close(_owing(state, call), wish), outcome
+        return wish.then(_close(_owing(state, call), call), outcome)
     if outcome.kind in COLD or not state.seats[seat].reported:
-        state = forget(state, seat)  # the id was offered, and may be taken
+        state = forgotten(state, seat)  # the id was offered, and may be taken
     if outcome.kind is Class.Quota and outcome.reset_at:
         state = state.but(cooling={**state.cooling, agent: outcome.reset_at})
     if not output_advances(outcome, call, state.settings.pipeline.retries):
-        return _again(state, call, outcome), None
+        return _again(state, call, outcome)
     alike = wish.node in ROSTER_NODES and "" != call.before == failure_of(outcome)[2]
     if call.at + 1 < len(call.entries) and not alike:
-        return _keep(state, call, failed=outcome), None
+        return _keep(state, call, failed=outcome)
     return _exhausted(_owing(state, call), wish, call, outcome)
 
 
@@ -188,18 +200,18 @@ def _again(state: RunState, call: Call, outcome: Outcome) -> RunState:
     return _keep(state, call, tries=call.tries + 1, wait_until=state.at + pause)
 
 
-def _cooled(state: RunState, wish: Wish, call: Call) -> tuple[RunState, Verdict]:
+def _cooled(state: RunState, wish: Wish, call: Call) -> RunState:
     if call.at + 1 < len(call.entries):
-        return _keep(state, call, at=call.at + 1, tries=0), None
+        return _keep(state, call, at=call.at + 1, tries=0)
     free_before = [agent for agent in wish.before if state.cooling.get(agent, 0.0) <= state.at]
     if free_before:
         reason = f"{call.entries[call.at][0]} cools down and only {', '.join(free_before)} is free"
         return _exhausted(state, wish, call, Outcome(kind=Class.Quota, reason=reason))
     until = min(state.cooling.get(agent, state.at) for agent, _ in call.entries[call.first :])
-    return _keep(state, call, wait_until=max(until, state.at), sleeping=True), None
+    return _keep(state, call, wait_until=max(until, state.at), sleeping=True)
 
 
-def _exhausted(state: RunState, wish: Wish, call: Call, outcome: Outcome) -> tuple[RunState, Verdict]:
+def _exhausted(state: RunState, wish: Wish, call: Call, outcome: Outcome) -> RunState:
     agent, seat = call.entries[call.at]
     if outcome.kind is Class.Quota:
         loss = QuotaLoss(state.at, wish.node, seat, agent, outcome.reset_at)
@@ -213,7 +225,7 @@ def _exhausted(state: RunState, wish: Wish, call: Call, outcome: Outcome) -> tup
         signature=signature_of(reason), detail=outcome.answer, unavailable=outcome.kind in UNAVAILABLE,
         exhausted=str(wish.role), asked=tuple(asked),
     )  # fmt: skip
-    return _close(state, wish), failure
+    return wish.then(_close(state, call), failure)
 
 
 def due(state: RunState) -> HandedOver | None:
@@ -268,8 +280,8 @@ def _keep(state: RunState, call: Call, **changes: object) -> RunState:
     return state.but(calls={**state.calls, f"{call.node}/{call.seat}": call})
 
 
-def _close(state: RunState, wish: Wish) -> RunState:
-    return state.but(calls=without(state.calls, f"{wish.node}/{wish.seat}"))
+def _close(state: RunState, call: Call) -> RunState:
+    return state.but(calls=without(state.calls, f"{call.node}/{call.seat}"))
 
 
 def seat_in(state: RunState, key: SeatKey, agent: AgentId, slot: SlotId) -> SeatState:
@@ -281,9 +293,8 @@ def seat_in(state: RunState, key: SeatKey, agent: AgentId, slot: SlotId) -> Seat
 
 def fresh_seat(state: RunState, key: SeatKey, agent: AgentId) -> SeatState:
     """A seat with a conversation that was never offered to any CLI before (decision 0004)."""
-    generation = state.generations.get(key, 0) + 1
-    minted = session_id(state.started.seed, key, generation, agent)
-    return SeatState(key=key, agent=agent, generation=generation, minted=minted)
+    generation = state.seats[key].generation + 1 if key in state.seats else 1
+    return SeatState(key=key, agent=agent, generation=generation, minted=session_id(state.started.seed, key, generation, agent))
 
 
 def has_session(seat: SeatState, slot: SlotId) -> bool:
@@ -292,10 +303,8 @@ def has_session(seat: SeatState, slot: SlotId) -> bool:
 
 
 def sat_down(state: RunState, seat: SeatState) -> RunState:
-    """The run with `seat` taken; a new generation is remembered for ever."""
-    generation = max(seat.generation, state.generations.get(seat.key, 0))
-    generations = {**state.generations, seat.key: generation}
-    return state.but(seats={**state.seats, seat.key: seat}, generations=generations)
+    """The run with `seat` taken. A seat is never given up, only sat in anew: its generations are counted there."""
+    return state.but(seats={**state.seats, seat.key: seat})
 
 
 def took_turn(state: RunState, key: SeatKey, outcome: Outcome, slot: SlotId) -> RunState:
@@ -306,7 +315,9 @@ def took_turn(state: RunState, key: SeatKey, outcome: Outcome, slot: SlotId) -> 
     return sat_down(state, seat)
 
 
-def forget(state: RunState, key: SeatKey) -> RunState:
-    """The run with the seat's conversation given up: its agent starts cold next time, under an id of its own."""
-    seat = state.seats.get(key)
-    return state if seat is None else sat_down(state, fresh_seat(state, key, seat.agent))
+def forgotten(state: RunState, *keys: SeatKey) -> RunState:
+    """The run with the conversations of those seats given up: their agents start cold next time, under ids of their own."""
+    for key in keys:
+        if key in state.seats:
+            state = sat_down(state, fresh_seat(state, key, state.seats[key].agent))
+    return state

@@ -1,9 +1,9 @@
 """The fixer chain, shared by every node that asks a fixer. Its memory is `RunState.handovers` alone, so that report and behaviour agree."""
 
-from nightcrew.core import brief as b, chain
+from nightcrew.core import brief as b, chain, rooms
 from nightcrew.core.ids import AgentId, SeatKey
 from nightcrew.core.roster import AgentRole, Answers
-from nightcrew.core.state import RunState
+from nightcrew.core.state import RunState, Want
 from nightcrew.core.work import Candidate, CommandResult
 
 FIX_NODES = ("fix", "gate-fix", "land", "rebase")  # every consumer records its handovers under exactly one of these
@@ -26,16 +26,16 @@ def can_fix(state: RunState) -> bool:
     return bool(attempts(state, state.chosen)[0])
 
 
-def wish(state: RunState, node: str, *new: b.Piece, reads: str = "", shape: str = "") -> chain.Wish:
+def mend(state: RunState, node: str, *new: b.Piece, then: chain.Then, reads: str = "", shape: str = "") -> tuple[Want, ...]:
     """One round of a fixer in the winner's workspace: one seat `fix` for all four nodes; `new` is what it does not know yet."""
     winner = state.chosen
     entries, before = attempts(state, winner)
     known = (b.HOUSE, *b.task(state), *b.plan(state), *b.change(winner.change.patch))
-    return chain.Wish(
-        node=node, seat=FIX_SEAT, role=AgentRole.Fixer, entries=entries, before=before, slot=winner.slot,
-        answers=Answers.Edit, reads=reads, shape=shape, lenient=bool(shape), label=winner.label,
-        brief=lambda memory: b.brief(*(() if memory else known), *new),
+    wish = chain.Wish(
+        node, FIX_SEAT, AgentRole.Fixer, Answers.Edit, lambda memory: b.brief(*(() if memory else known), *new), then,
+        entries=entries, before=before, reads=reads, shape=shape, lenient=bool(shape), label=winner.label,
     )  # fmt: skip
+    return rooms.author(state, winner.label) or chain.ask(state, wish)
 
 
 def gate_round_left(state: RunState, red: CommandResult) -> bool:

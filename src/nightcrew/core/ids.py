@@ -36,6 +36,11 @@ def session_id(seed: str, seat: SeatKey, generation: int, agent: AgentId) -> str
     return str(uuid5(_NAMESPACE, f"{seed}/{seat}/{generation}/{agent}"))
 
 
+def impl_seat(label: Label) -> SeatKey:
+    """The seat of the implementer with that label."""
+    return SeatKey(f"impl-{label}")
+
+
 def fraction(key: str) -> float:
     """A number in [0, 1) derived from `key`: jitter without chance."""
     return int.from_bytes(sha256(key.encode()).digest()[:6], "big") / 2**48

@@ -9,9 +9,9 @@ from nightcrew.core import brief as b, chain, effects as fx, events as ev, rooms
 from nightcrew.core.ids import AgentId, Label, SeatKey, fraction
 from nightcrew.core.phases.catalog import PHASES
 from nightcrew.core.roster import AgentRole, Answers
-from nightcrew.core.state import Marker, Repair, RunState, Trouble, asking, enter, keyed, line, timer, without
+from nightcrew.core.state import Marker, Repair, RunState, Trouble, Want, asking, enter, keyed, line, on, timer, without
 from nightcrew.core.trouble import NODE, ORDER
-from nightcrew.core.work import Brief, Candidate, Class, Failure, PipelinePhase
+from nightcrew.core.work import Brief, Candidate, Class, Failure, Outcome, PipelinePhase
 
 SEAT = SeatKey("dev-fix")
 PAUSE, MARKER = "recovery", "marker"  # nodes
@@ -42,24 +42,29 @@ def _slow_s(times: int) -> float:
     return min(SLOW_LONGEST_S, SLOW_FIRST_S * 2.0 ** min(times, 10))
 
 
-def wants(state: RunState) -> tuple[fx.Effect, ...]:
-    """The effects of the phase: the dev-fix turn, the collection of its work, or a pause."""
+def wants(state: RunState) -> tuple[Want, ...]:
+    """What the phase asks for: the dev-fix turn, the collection of its work, or a pause."""
     trouble = state.trouble
     if trouble is None or not trouble.triggered:
         return ()
     if trouble.wait_until:
         agents = _chain(state, trouble) if trouble.unavailable else ()
         why = f"waiting for {', '.join(agents)}" if agents else f"pause before recovery attempt {trouble.attempts}"
-        return (timer(state, PAUSE, SeatKey(""), trouble.wait_until, why, agents),)
+        pause = timer(state, PAUSE, SeatKey(""), trouble.wait_until, why, agents)
+        return (Want(pause, on(ev.TimerFired, lambda now, _event: _with(now, wait_until=0.0))),)
     host = _host(state)
     idle = trouble.finished or trouble.unavailable or trouble.step not in {"ask", "collect"}
     if idle or host is None or _skipped(state, trouble, host):
         return ()
     if host.seat not in state.workspaces:
         return rooms.author(state, host.label)
-    if trouble.step == "ask":
-        return chain.ask(state, _wish(state, trouble, host))
-    return (rooms.collect(state, NODE, host.label, f"dev-fix {trouble.attempts + 1}"),)
+    if trouble.step == "collect":
+        collected = on(ev.WorkCollected, lambda now, event: _collected(now, trouble, host, event))
+        return rooms.collect(state, NODE, host.label, f"dev-fix {trouble.attempts + 1}", collected)
+    wish = chain.Wish(
+        NODE, SEAT, AgentRole.Developer, Answers.Edit, lambda _memory: _brief(state, trouble, host), _mended, label=host.label
+    )
+    return chain.ask(state, wish)
 
 
 def due(state: RunState) -> ev.Event | None:
@@ -127,25 +132,11 @@ def _chains(state: RunState, trouble: Trouble, level: int) -> tuple[str, ...]:
     return tuple(dict.fromkeys((*exhausted, *moved)))
 
 
-def answered(state: RunState, effect: fx.Effect, event: ev.EffectAnswer) -> RunState:
-    """What an answer to one of this phase's effects means."""
-    trouble, host = state.trouble, _host(state)
-    if isinstance(effect, fx.Timer) and effect.node == PAUSE and isinstance(event, ev.TimerFired):
-        return _with(state, wait_until=0.0)
-    if trouble is None or host is None:
-        return state
-    if isinstance(event, ev.WorkCollected) and isinstance(effect, fx.CollectWork):
-        return _collected(state, trouble, host, event)
-    if not isinstance(effect, fx.StartTurn | fx.Timer):
-        return state
-    state, verdict = chain.answered(state, _wish(state, trouble, host), effect, event)
-    if isinstance(verdict, Failure):
-        step = "unavailable" if verdict.unavailable else "collect"
-        return _with(state, step=step, success=False, summary=verdict.reason)
-    if verdict is None:
-        return state
-    said = verdict.answer.tail if verdict.answer else ""
-    return _with(state, step="collect", success=True, summary=line(said))
+def _mended(state: RunState, said: Outcome | Failure) -> RunState:
+    if isinstance(said, Failure):
+        step = "unavailable" if said.unavailable else "collect"
+        return _with(state, step=step, success=False, summary=said.reason)
+    return _with(state, step="collect", success=True, summary=line(said.answer.tail if said.answer else ""))
 
 
 def _collected(state: RunState, trouble: Trouble, host: Candidate, event: ev.WorkCollected) -> RunState:
@@ -254,9 +245,7 @@ def _starting_over(state: RunState, level: int, target: PipelinePhase) -> RunSta
         return t.back_to_an_iteration(state, 0 if level == 4 else max(0, state.iteration - 1))
     if level < 2:
         return state
-    for seat in t.ASKS[target].seats:
-        state = chain.forget(state, seat)
-    return t.back_to_its_start(state, target)
+    return t.back_to_its_start(chain.forgotten(state, *t.ASKS[target].seats), target)
 
 
 def _emitted(state: RunState) -> RunState:
@@ -278,23 +267,24 @@ def _write_failed(state: RunState, event: ev.CompletionMarkerWriteFailed) -> Run
     return state.but(marker=marker)
 
 
-def marker_wants(state: RunState, marker: Marker) -> tuple[fx.Effect, ...]:
-    """Of a pending marker: first the rescue of every slot, then its pause, then the marker itself (decision 0025)."""
+def marker_wants(state: RunState, marker: Marker) -> tuple[Want, ...]:
+    """Of a pending marker: first the rescue of every slot, then its pause, then the marker itself (decision 0025).
+
+    A rescue that cannot be made does not hold the marker up for ever: any answer to it will do.
+    """
     unsaved = [(seat, space.slot) for seat, space in state.workspaces.items() if seat not in state.rescued]
     if marker.is_failure and unsaved:
-        return tuple(keyed(state, fx.RescueWork(node=MARKER, seat=seat, slot=slot)) for seat, slot in unsaved)
+        saves = (fx.RescueWork(node=MARKER, seat=seat, slot=slot) for seat, slot in unsaved)
+        return tuple(Want(keyed(state, save), _rescued) for save in saves)
     if marker.wait_until:
-        return (timer(state, MARKER, SeatKey(""), marker.wait_until, f"marker: {marker.error}"),)
-    return (keyed(state, fx.EmitCompletionMarkerAndTerminate(node=MARKER, is_failure=marker.is_failure, reason=marker.reason)),)
+        pause = timer(state, MARKER, SeatKey(""), marker.wait_until, f"marker: {marker.error}")
+        return (Want(pause, on(ev.TimerFired, lambda now, _event: now.within("marker", wait_until=0.0))),)
+    emit = fx.EmitCompletionMarkerAndTerminate(node=MARKER, is_failure=marker.is_failure, reason=marker.reason)
+    return (Want(keyed(state, emit)),)
 
 
-def marker_answered(state: RunState, effect: fx.Effect, event: ev.EffectAnswer) -> RunState:
-    """What an answer means while a marker is pending. A rescue that cannot be made does not hold the marker up for ever."""
-    if isinstance(effect, fx.RescueWork):
-        return state.but(rescued=(*state.rescued, effect.seat))
-    if isinstance(event, ev.TimerFired) and state.marker is not None and effect.node == MARKER:
-        return state.but(marker=state.marker.but(wait_until=0.0))
-    return state
+def _rescued(state: RunState, effect: fx.Effect, _event: ev.EffectAnswer) -> RunState:
+    return state.but(rescued=(*state.rescued, effect.seat))
 
 
 def ending(state: RunState, reason: str) -> RunState:
@@ -304,13 +294,6 @@ def ending(state: RunState, reason: str) -> RunState:
     marker = Marker(is_failure=True, reason=reason)
     here = state.phase is PipelinePhase.AwaitingDevFix
     return state.but(marker=marker) if here else enter(state, PipelinePhase.AwaitingDevFix, marker=marker)
-
-
-def _wish(state: RunState, trouble: Trouble, host: Candidate) -> chain.Wish:
-    wish = chain.Wish(
-        NODE, SEAT, AgentRole.Developer, host.slot, Answers.Edit, lambda _memory: _brief(state, trouble, host), label=host.label,
-    )  # fmt: skip
-    return chain.walked(state, wish)
 
 
 def _brief(state: RunState, trouble: Trouble, host: Candidate) -> Brief:
@@ -351,4 +334,4 @@ def _chain(state: RunState, trouble: Trouble) -> tuple[AgentId, ...]:
 
 
 def _with(state: RunState, **changes: object) -> RunState:
-    return state.but(trouble=state.trouble.but(**changes)) if state.trouble else state
+    return state.within("trouble", **changes) if state.trouble else state

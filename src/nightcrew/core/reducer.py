@@ -13,7 +13,7 @@ from nightcrew.core.ids import EffectId, Label, SeatKey
 from nightcrew.core.phases import committing, landing, planning, review
 from nightcrew.core.phases.catalog import PHASES
 from nightcrew.core.settings import exceeded, raised
-from nightcrew.core.state import Opened, RunState, asking, busy, enter, keyed, lane, red_of, without
+from nightcrew.core.state import Opened, RunState, Want, asking, busy, enter, keyed, lane, red_of, without
 from nightcrew.core.trouble import fails, missing
 from nightcrew.core.work import Class, Outcome, PipelinePhase, Purpose, Question
 
@@ -93,13 +93,13 @@ def _answer(state: RunState, event: ev.EffectAnswer) -> RunState:
         return _late(state, event)
     if isinstance(event, ev.Ongoing):
         return state.but(open={**state.open, event.key: opened.but(begun=True)})
-    state = _cut_off(_billed(_closed(state, event.key), opened, event), opened, event)
+    before, state = state, _cut_off(_billed(_closed(state, event.key), opened, event), opened, event)
     if isinstance(event, ev.Cancelled):
         return state
     if isinstance(event, ev.WorkspaceLost):
-        return _routed(_workspace_lost(state, event), opened, event)
+        return _routed(before, _workspace_lost(state, event), opened, event)
     if isinstance(event, ev.HandlerCrashed | ev.StepFailed):
-        return _step_failed(state, opened, event)
+        return _step_failed(before, state, opened, event)
     state = state.but(crashes=without(state.crashes, lane(opened.effect)))
     match opened.effect, event:
         case fx.PrepareWorkspace() as effect, _:
@@ -109,7 +109,7 @@ def _answer(state: RunState, event: ev.EffectAnswer) -> RunState:
         case fx.RunCommands(purpose=Purpose.Setup) as effect, ev.CommandsEnded():
             return _set_up(state, effect, event)
         case _:
-            return _routed(state, opened, event)
+            return _routed(before, state, opened, event)
 
 
 def _cut_off(state: RunState, opened: Opened, event: ev.EffectAnswer) -> RunState:
@@ -122,7 +122,7 @@ def _cut_off(state: RunState, opened: Opened, event: ev.EffectAnswer) -> RunStat
 
 
 def _workspace_lost(state: RunState, event: ev.WorkspaceLost) -> RunState:
-    if state.winning is not None and state.winning.slot == event.slot:
+    if state.winning is not None and state.slot(state.winning.seat) == event.slot:
         seen = state.reviewing.but(basing=basing.restarted(state.reviewing.basing))
         gate = state.validating.but(basing=basing.restarted(state.validating.basing))
         state = state.but(reviewing=seen, validating=gate)
@@ -130,15 +130,12 @@ def _workspace_lost(state: RunState, event: ev.WorkspaceLost) -> RunState:
     return state.but(workspaces=spaces)
 
 
-def _routed(state: RunState, opened: Opened, event: ev.EffectAnswer) -> RunState:
-    if state.marker is not None:
-        return recovery.marker_answered(state, opened.effect, event)
-    if opened.visit != state.visit or state.done:
+def _routed(before: RunState, state: RunState, opened: Opened, event: ev.EffectAnswer) -> RunState:
+    """The run after an answer to something that is still wanted, as it was before its key was closed."""
+    if state.done or (opened.visit != state.visit and state.marker is None):
         return state
-    if state.phase is PipelinePhase.AwaitingDevFix:
-        return recovery.answered(state, opened.effect, event)
-    phase = PHASES[state.phase]
-    return state if phase.winner and state.winning is None else phase.answered(state, opened.effect, event)
+    want = next((want for want in _wants(before) if want.effect.key == event.key), None)
+    return want.means(state, opened.effect, event) if want else state
 
 
 def _closed(state: RunState, key: EffectId) -> RunState:
@@ -165,7 +162,8 @@ def _billed(state: RunState, opened: Opened, event: ev.EffectAnswer) -> RunState
 
 def _pay(state: RunState, outcome: Outcome) -> RunState:
     spend = state.spend
-    spend = spend.but(usd=spend.usd + (outcome.usd or 0.0), tokens=spend.tokens + (outcome.tokens or 0),
+    spend = spend.but(
+        usd=spend.usd + (outcome.usd or 0.0), tokens=spend.tokens + (outcome.tokens or 0),
         turns=spend.turns + 1, unpriced=spend.unpriced + (outcome.usd is None),
     )  # fmt: skip
     state = state.but(spend=spend)
@@ -181,13 +179,13 @@ def _late(state: RunState, event: ev.EffectAnswer) -> RunState:
     return state
 
 
-def _step_failed(state: RunState, opened: Opened, event: ev.HandlerCrashed | ev.StepFailed) -> RunState:
+def _step_failed(before: RunState, state: RunState, opened: Opened, event: ev.HandlerCrashed | ev.StepFailed) -> RunState:
     effect, counted = opened.effect, lane(opened.effect)
     internal = isinstance(event, ev.HandlerCrashed)
     if state.marker is not None:
         if isinstance(effect, fx.EmitCompletionMarkerAndTerminate):
             return recovery.applied(state, ev.CompletionMarkerWriteFailed(is_failure=effect.is_failure, error=event.reason))
-        return recovery.marker_answered(state, effect, event)
+        return _routed(before, state, opened, event)
     if opened.visit != state.visit:
         return state
     times = state.crashes.get(counted, 0) + 1
@@ -258,23 +256,26 @@ def desired(state: RunState) -> tuple[fx.Effect, ...]:
         still = () if state.park_now else tuple(o.effect for o in state.open.values() if o.begun)
         return tuple(e for e in still if not isinstance(e, fx.Timer | fx.Ask))
     if state.marker is not None:
-        own = tuple(e for e in recovery.marker_wants(state, state.marker) if not _stale(state, e))
+        own = tuple(want.effect for want in _wants(state) if not _stale(state, want.effect))
         others = state.open.keys() - {effect.key for effect in own}
         return tuple(e for e in own if not others or e.key in state.open)
     questions = state.questions.values()
     asks = tuple(keyed(state, fx.Ask(node="ask", seat=SeatKey(q.id), question=q.id, text=q.text)) for q in questions)
-    effects = tuple(e for e in _phase_wants(state) if not _stale(state, e))
+    effects = tuple(want.effect for want in _wants(state) if not _stale(state, want.effect))
     holds = any(q.holds for q in questions)
     if holds or exceeded(state.started.limits, state.spend):  # what costs nothing may start, if nobody is asked
         effects = tuple(e for e in effects if e.key in state.open or not (holds or isinstance(e, fx.StartTurn)))
     return (*effects, *asks)
 
 
-def _phase_wants(state: RunState) -> tuple[fx.Effect, ...]:
+def _wants(state: RunState) -> tuple[Want, ...]:
+    """What the phase asks for, whatever people say; a pending marker, and what is set back first, come before it."""
+    if state.marker is not None:
+        return recovery.marker_wants(state, state.marker)
     if state.phase is PipelinePhase.AwaitingDevFix:
         return recovery.wants(state)
     phase, back = PHASES[state.phase], (Label(seat.removeprefix("impl-")) for seat in state.rewinds)
-    resets = tuple(effect for label in back for effect in rooms.author(state, label))  # before anything else
+    resets = tuple(want for label in back for want in rooms.author(state, label))
     return resets or (() if phase.winner and state.winning is None else phase.wants(state))
 
 
@@ -299,7 +300,7 @@ def _limit_due(state: RunState) -> ev.LimitReached | None:
     valve, value, mine = exceeded(state.started.limits, state.spend) or ("", 0.0, False)
     if not valve or f"limit-{valve}" in state.questions:
         return None
-    asks = any(isinstance(e, fx.StartTurn) and e.key not in state.open for e in _phase_wants(state))
+    asks = any(isinstance(w.effect, fx.StartTurn) and w.effect.key not in state.open for w in _wants(state))
     return ev.LimitReached(valve=valve, value=value, mine=mine) if asks else None
 
 

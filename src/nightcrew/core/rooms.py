@@ -1,33 +1,32 @@
 """Workspaces as the core sees them: which slot a seat needs, and whether it is ready."""
 
+from collections.abc import Callable
+
 from nightcrew.core import effects, events
-from nightcrew.core.ids import AgentId, Commit, Label, SeatKey, SlotId, Tree
-from nightcrew.core.state import RunState, Workspace, branch_of, iteration_base, keyed, without
+from nightcrew.core.ids import AgentId, Commit, Label, SeatKey, Tree, impl_seat
+from nightcrew.core.state import E, Means, RunState, Want, Workspace, branch_of, iteration_base, keyed, on, without
 from nightcrew.core.work import Candidate, Change, Purpose
 
 NODE = "workspace"
 
 
-def impl_seat(label: Label) -> SeatKey:
-    """The seat of the implementer with that label."""
-    return SeatKey(f"impl-{label}")
-
-
-def author(state: RunState, label: Label) -> tuple[effects.Effect, ...]:
+def author(state: RunState, label: Label) -> tuple[Want, ...]:
     """What a candidate's workspace still needs before it can be worked in; empty when it is ready."""
-    seat, branch, candidate = impl_seat(label), branch_of(state, label), state.candidates.get(label)
-    known, back = state.workspaces.get(seat), state.rewinds.get(seat)
-    if known is None:
+    seat, candidate = impl_seat(label), state.candidates.get(label)
+    if seat not in state.workspaces:
         start = candidate.change.head if candidate else iteration_base(state)
-        return (keyed(state, effects.PrepareWorkspace(node=NODE, seat=seat, start=start, label=label, branch=branch)),)
-    if back is not None:
-        start, repairs = back
-        reset = effects.ResetWorkspace(
-            node=NODE, seat=seat, slot=known.slot, label=label, branch=branch, start=start, repairs=repairs
-        )
-        return (keyed(state, reset),)
+        return (Want(work(state, effects.PrepareWorkspace(node=NODE, start=start), label)),)
+    if seat in state.rewinds:
+        start, repairs = state.rewinds[seat]
+        return (Want(work(state, effects.ResetWorkspace(node=NODE, start=start, repairs=repairs), label)),)
     setup = state.settings.verify.setup
-    return (commands(state, Purpose.Setup, seat, setup),) if setup and not known.set_up else ()
+    return (commands(state, Purpose.Setup, seat, setup),) if setup and not state.workspaces[seat].set_up else ()
+
+
+def work(state: RunState, effect: E, label: Label) -> E:
+    """That effect on a candidate's work: in its workspace, on its branch."""
+    seat = impl_seat(label)
+    return keyed(state, effect.but(seat=seat, slot=state.slot(seat), label=label, branch=branch_of(state, label)))
 
 
 def rewound(state: RunState, label: Label, start: Commit) -> RunState:
@@ -56,62 +55,48 @@ def was_reset(state: RunState, effect: effects.ResetWorkspace, event: events.Wor
 
 def candidate(state: RunState, label: Label, agent: AgentId) -> Candidate | None:
     """The candidate with that label, else its workspace seen as the one it may become: no change yet, `agent` first asked."""
-    seat, known = impl_seat(label), state.candidates.get(label)
-    space = state.workspaces.get(seat)
+    known, space = state.candidates.get(label), state.workspaces.get(impl_seat(label))
     if known or space is None:
         return known
-    start, tree = space.start, space.tree
-    change = Change(start, tree)
-    return Candidate(label=label, seat=seat, agent=agent, slot=space.slot, start=start, start_tree=tree, change=change)
+    change = Change(space.start, space.tree)
+    return Candidate(label=label, agent=agent, start=space.start, start_tree=space.tree, change=change)
 
 
-def reader(state: RunState, seat: SeatKey, head: Commit) -> tuple[effects.Effect, ...]:
+def reader(state: RunState, seat: SeatKey, head: Commit) -> tuple[Want, ...]:
     """What a read-only seat's workspace needs to stand at `head`; empty when it does."""
     stands = seat in state.workspaces and state.workspaces[seat].start == head
-    return () if stands else (keyed(state, effects.PrepareWorkspace(node=NODE, seat=seat, start=head)),)
+    return () if stands else (Want(keyed(state, effects.PrepareWorkspace(node=NODE, seat=seat, start=head))),)
 
 
-def slot(state: RunState, seat: SeatKey) -> SlotId:
-    """The slot a seat holds; empty while it holds none, which nothing that is wanted may show."""
-    return state.workspaces[seat].slot if seat in state.workspaces else SlotId("")
-
-
-def commands(state: RunState, purpose: Purpose, seat: SeatKey, lines: tuple[str, ...], *, cached: bool = False) -> effects.Effect:
-    """The effect that runs those shell lines in the seat's workspace; `cached` = a gate that a known green tree may answer."""
+def commands(
+    state: RunState, purpose: Purpose, seat: SeatKey, lines: tuple[str, ...],
+    then: Callable[[RunState, events.CommandsEnded], RunState] = lambda state, _event: state, *, cached: bool = False,
+) -> Want:  # fmt: skip
+    """Those shell lines to be run in the seat's workspace; `cached` = a gate that a known green tree may answer."""
     candidate = next((c for c in state.candidates.values() if c.seat == seat), None)
     run = effects.RunCommands(
-        node=str(purpose), seat=seat, slot=slot(state, seat), purpose=purpose, commands=lines,
+        node=str(purpose), seat=seat, slot=state.slot(seat), purpose=purpose, commands=lines,
         timeout_s=state.settings.verify.timeout_s, tree=candidate.change.tree if cached and candidate else Tree(""),
         keep_going=purpose in {Purpose.Preflight, Purpose.PreGate},
     )  # fmt: skip
-    return keyed(state, run)
+    return Want(keyed(state, run), on(events.CommandsEnded, then))
 
 
-def collect(state: RunState, node: str, label: Label, message: str) -> effects.Effect:
-    """The effect that commits what stands in a candidate's workspace."""
-    seat, candidate, space = impl_seat(label), state.candidates.get(label), state.workspaces.get(impl_seat(label))
+def collect(state: RunState, node: str, label: Label, message: str, means: Means) -> tuple[Want, ...]:
+    """What stands in a candidate's workspace to be committed, once that is ready."""
+    candidate, space = state.candidates.get(label), state.workspaces.get(impl_seat(label))
     start = candidate.start if candidate else space.start if space else state.base
-    work = effects.CollectWork(
-        node=node, seat=seat, slot=slot(state, seat), label=label, branch=branch_of(state, label), start=start, message=message,
-    )  # fmt: skip
-    return keyed(state, work)
+    return (Want(work(state, effects.CollectWork(node=node, start=start, message=message), label), means),)
 
 
 def ready(state: RunState, effect: effects.PrepareWorkspace, event: events.WorkspaceReady) -> RunState:
     """The run after a slot was leased and set."""
-    state = with_space(state, effect.seat, Workspace(event.slot, effect.start, event.tree))
-    candidate = state.candidates.get(effect.label)
-    return with_candidate(state, candidate, slot=event.slot) if candidate else state
+    return with_space(state, effect.seat, Workspace(event.slot, effect.start, event.tree))
 
 
 def with_space(state: RunState, seat: SeatKey, space: Workspace, **changes: object) -> RunState:
     """The run with that workspace as it is now."""
     return state.but(workspaces={**state.workspaces, seat: space.but(**changes)})
-
-
-def at_its_slot(state: RunState, candidate: Candidate) -> Candidate:
-    """A candidate remembered from before, in the workspace its seat has now."""
-    return candidate.but(slot=slot(state, candidate.seat))
 
 
 def collected(state: RunState, change: Change) -> tuple[RunState, bool]:

@@ -10,6 +10,7 @@ from nightcrew.core.ids import AgentId, Commit, Data, EffectId, Label, SeatKey, 
 from nightcrew.core.roster import Agent, AgentRole
 from nightcrew.core.settings import Settings, Spend
 
+A = TypeVar("A")
 E = TypeVar("E", bound=Request)
 K = TypeVar("K")
 V = TypeVar("V")
@@ -189,7 +190,6 @@ class RunState(Data, frozen=True, omit_defaults=True, kw_only=True):
     unbilled: dict[EffectId, AgentId] = {}
     calls: dict[str, Call] = {}
     seats: dict[SeatKey, SeatState] = {}
-    generations: dict[SeatKey, int] = {}
     handovers: tuple[w.Handover, ...] = ()
     resets: dict[str, int] = {}
     owed: tuple[w.Handover, ...] = ()  # handovers of a call that is over before they could be recorded
@@ -235,6 +235,14 @@ class RunState(Data, frozen=True, omit_defaults=True, kw_only=True):
         """What the run was told."""
         return self.started.settings
 
+    def slot(self, seat: SeatKey) -> SlotId:
+        """The slot a seat holds; empty while it holds none, which nothing that is wanted may show."""
+        return self.workspaces[seat].slot if seat in self.workspaces else SlotId("")
+
+    def within(self, part: str, **changes: object) -> "RunState":
+        """The run with those fields changed in that part of it."""
+        return self.but(**{part: getattr(self, part).but(**changes)})
+
     @property
     def done(self) -> bool:
         """Whether nothing can happen any more."""
@@ -251,15 +259,34 @@ class RunState(Data, frozen=True, omit_defaults=True, kw_only=True):
         return self.candidates[self.winner]
 
 
+Means = Callable[[RunState, Effect, EffectAnswer], RunState]
+
+
+class Want(NamedTuple):
+    """An effect that should be in flight, and the run after an answer to it. What every phase asks alike, `reducer` reads itself."""
+
+    effect: Effect
+    means: Means = lambda state, _effect, _event: state
+
+
 class Phase(NamedTuple):
     """What the module of a phase offers, all of it pure; what it leaves out is nothing."""
 
     afresh: Callable[[RunState], RunState]  # its progress forgotten (recovery level 2 and above)
     again: Callable[[RunState], RunState] = lambda state: state  # what failed due once more, one round more (recovery level 1)
     arrived: Callable[[RunState], RunState] = lambda state: state  # a step further where nothing is asked, else the same state
-    wants: Callable[[RunState], tuple[Effect, ...]] = lambda _state: ()  # the effects that should be in flight
-    answered: Callable[[RunState, Effect, EffectAnswer], RunState] = lambda state, _effect, _event: state
+    wants: Callable[[RunState], tuple[Want, ...]] = lambda _state: ()
     winner: bool = False  # it works on the winner, and is never asked without one
+
+
+def on(kind: type[A], then: Callable[[RunState, A], RunState]) -> Means:
+    """What an effect means that only answers of one kind move on."""
+    return lambda state, _effect, event: then(state, event) if isinstance(event, kind) else state
+
+
+def changing(part: str) -> Callable[..., RunState]:
+    """How one part of a run is changed."""
+    return lambda state, **changes: state.within(part, **changes)
 
 
 def without(mapping: dict[K, V], *keys: K) -> dict[K, V]:

@@ -2,10 +2,9 @@
 
 from typing import NamedTuple
 
-from nightcrew.core import rooms
-from nightcrew.core.chain import signature_of
+from nightcrew.core import chain, rooms
 from nightcrew.core.fixer import FIX_NODES, FIX_SEAT
-from nightcrew.core.ids import Commit, Label, SeatKey, Tree
+from nightcrew.core.ids import Commit, Label, SeatKey, Tree, impl_seat
 from nightcrew.core.roster import AgentRole as Role
 from nightcrew.core.state import LandingTry, Reviewing, RunState, Trouble, Validating, enter
 from nightcrew.core.work import Blob, Failure, PipelinePhase as Phase
@@ -22,7 +21,7 @@ class _Asks(NamedTuple):
 
 ASKS = {
     Phase.Planning: _Asks(Role.Planner, (Role.Planner,), (SeatKey("plan"),)),
-    Phase.Development: _Asks(Role.Developer, (Role.Developer,), (rooms.impl_seat(Label("A")),)),
+    Phase.Development: _Asks(Role.Developer, (Role.Developer,), (impl_seat(Label("A")),)),
     Phase.Judging: _Asks(Role.Judge),
     Phase.Review: _Asks(Role.Reviewer, (Role.Reviewer, Role.Fixer), (*REVIEW_SEATS, FIX_SEAT)),
     Phase.FinalValidation: _Asks(Role.Fixer, (Role.Fixer,), (FIX_SEAT,)),
@@ -65,7 +64,7 @@ def fails(
     role = Role.Fixer if node in FIX_NODES else _role(state.phase)
     failure = Failure(
         phase=state.phase, role=str(role), kind=kind, reason=reason, node=node, seat=seat, detail=detail,
-        signature=signature_of(sign or reason), internal=kind == "internal",
+        signature=chain.signature_of(sign or reason), internal=kind == "internal",
     )  # fmt: skip
     return fail(state, failure)
 
@@ -83,16 +82,17 @@ def back_to_its_start(state: RunState, phase: Phase) -> RunState:
     (began, base), winner = state.marks.get(phase, (None, state.base)), state.winning
     if began is None or winner is None or winner.label != began.label:
         return state
-    state = rooms.with_candidate(state, began, slot=winner.slot)
-    return rooms.rewound(state.but(base=base), winner.label, began.change.head)
+    return rooms.rewound(rooms.with_candidate(state.but(base=base), began), winner.label, began.change.head)
 
 
 def back_to_an_iteration(state: RunState, iteration: int) -> RunState:
     """The run as it was when that iteration began (levels 3 and 4): nothing of a later one is left, no prompt or session used again."""
-    began = rooms.at_its_slot(state, state.iterations[iteration - 1]) if iteration else None
-    return state.but(iteration=iteration, iterations=state.iterations[:iteration], recovery_epoch=state.recovery_epoch + 1,
+    began = state.iterations[iteration - 1] if iteration else None
+    state = chain.forgotten(state, *state.seats)
+    return state.but(
+        iteration=iteration, iterations=state.iterations[:iteration], recovery_epoch=state.recovery_epoch + 1,
         base=state.started.base, candidates={began.label: began} if began else {},
-        winner=began.label if began else Label(""), seats={}, marks={}, rewinds={}, unreviewed=False, plan=None,
+        winner=began.label if began else Label(""), marks={}, rewinds={}, unreviewed=False, plan=None,
         planned=False, lanes={}, open_findings=(), contested=False, gated=Tree(""), commit=Commit(""),
         reviewing=Reviewing(), validating=Validating(fresh=True), text=None, trying=LandingTry(), dropped=False,
     )  # fmt: skip

@@ -2,7 +2,7 @@
 
 from enum import StrEnum
 
-from nightcrew.core.ids import AgentId, Commit, Data, Label, SeatKey, SlotId, Tree
+from nightcrew.core.ids import AgentId, Commit, Data, Label, SeatKey, Tree, impl_seat
 
 PipelinePhase = StrEnum(
     "PipelinePhase", {
@@ -201,9 +201,7 @@ class Candidate(Data, frozen=True, omit_defaults=True, kw_only=True):
     """One implementer's work, known by its label."""
 
     label: Label
-    seat: SeatKey
     agent: AgentId
-    slot: SlotId
     start: Commit  # where its branch started: the base plus the repairs of recovery
     start_tree: Tree
     change: Change
@@ -211,6 +209,11 @@ class Candidate(Data, frozen=True, omit_defaults=True, kw_only=True):
     claim: Claim | None = None
     checks: tuple[CommandResult, ...] = ()
     failure: str = ""
+
+    @property
+    def seat(self) -> SeatKey:
+        """Where its implementer sits, and whose workspace holds it."""
+        return impl_seat(self.label)
 
     @property
     def changed(self) -> bool:

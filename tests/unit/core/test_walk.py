@@ -191,7 +191,7 @@ def test_a_conversation_that_is_offered_twice_is_found() -> None:
 
     def offers(before: RunState, entry: Entry, after: RunState) -> RunState:
         failed = isinstance(entry.event, TurnEnded) and entry.event.outcome.kind is not Class.Ok
-        return structs.replace(after, seats=before.seats, generations=before.generations) if failed else after
+        return structs.replace(after, seats=before.seats) if failed else after
 
     assert broken(found(small("implement", "crashed"), folding(offers))) == "conversation offered once"
 
@@ -200,7 +200,7 @@ def test_generations_that_begin_again_are_found() -> None:
     """The generations of a seat are counted for ever, whatever recovery resets."""
 
     def resets(_before: RunState, entry: Entry, after: RunState) -> RunState:
-        return structs.replace(after, generations={}) if isinstance(entry.event, RecoveryAttempted) else after
+        return structs.replace(after, seats={}) if isinstance(entry.event, RecoveryAttempted) else after
 
     assert broken(found(LADDER, folding(resets))) == "generations rise"
 

@@ -5,9 +5,9 @@ import textwrap
 from nightcrew.core import brief as b, chain, effects, events, fixer, reading, rooms
 from nightcrew.core.ids import SeatKey, Tree
 from nightcrew.core.roster import AgentRole, Answers
-from nightcrew.core.state import Basing, Phase, RunState, Validating, asking, enter, keyed, line
+from nightcrew.core.state import Basing, Phase, RunState, Validating, Want, asking, enter, line
 from nightcrew.core.trouble import fails, leave
-from nightcrew.core.work import Brief, CommandResult, CommitText, Outcome, PipelinePhase
+from nightcrew.core.work import Brief, CommandResult, CommitText, Failure, Outcome, PipelinePhase
 
 NODE = "commit"
 SEAT = SeatKey("commit")
@@ -16,15 +16,13 @@ SUBJECT = 72
 SHAPE = '{"subject": "at most 72 characters, imperative", "body": "why, wrapped; may be empty"}'
 
 
-def _wants(state: RunState) -> tuple[effects.Effect, ...]:
+def _wants(state: RunState) -> tuple[Want, ...]:
     winner, text = state.chosen, state.text
     if text is None:
-        return rooms.reader(state, SEAT, winner.change.head) or chain.ask(state, _wish(state))
-    make = effects.MakeCommit(
-        node=NODE, seat=winner.seat, slot=winner.slot, label=winner.label, tip=state.base, head=winner.change.head,
-        tree=winner.change.tree, text=text,
-    )  # fmt: skip
-    return rooms.author(state, winner.label) or (keyed(state, make),)
+        wish = chain.Wish(NODE, SEAT, AgentRole.Committer, Answers.Text, lambda _memory: _brief(state), _told, reads=NODE)
+        return rooms.reader(state, SEAT, winner.change.head) or chain.ask(state, wish)
+    make = effects.MakeCommit(node=NODE, tip=state.base, head=winner.change.head, tree=winner.change.tree, text=text)
+    return rooms.author(state, winner.label) or (Want(rooms.work(state, make, winner.label), _committed),)
 
 
 def _arrived(state: RunState) -> RunState:
@@ -37,19 +35,20 @@ def _arrived(state: RunState) -> RunState:
     return state
 
 
-def _answered(state: RunState, effect: effects.Effect, event: events.EffectAnswer) -> RunState:
+def _told(state: RunState, said: Outcome | Failure) -> RunState:
+    report = said.report if isinstance(said, Outcome) else None
+    return state.but(text=report if isinstance(report, CommitText) else _plain(state))
+
+
+def _committed(state: RunState, _effect: effects.Effect, event: events.EffectAnswer) -> RunState:
     if isinstance(event, events.CommitMade):
         return _made(state, event)
-    if isinstance(event, events.CommitRefused):
-        red = CommandResult(f"{event.hook or 'commit'} hook", event.code, event.output, timed_out=event.timed_out)
-        if event.hook == SIGNING or not red.ordinary:
-            return _asks(state, SIGNING if event.hook == SIGNING else HOOK, red)
-        return _refused(state, red)
-    state, verdict = chain.answered(state, _wish(state), effect, event)
-    if verdict is None:
+    if not isinstance(event, events.CommitRefused):
         return state
-    report = verdict.report if isinstance(verdict, Outcome) else None
-    return state.but(text=report if isinstance(report, CommitText) else _plain(state))
+    red = CommandResult(f"{event.hook or 'commit'} hook", event.code, event.output, timed_out=event.timed_out)
+    if event.hook == SIGNING or not red.ordinary:
+        return _asks(state, SIGNING if event.hook == SIGNING else HOOK, red)
+    return _refused(state, red)
 
 
 def read(text: str) -> CommitText | None:
@@ -63,12 +62,6 @@ def read(text: str) -> CommitText | None:
 
 def _plain(state: RunState) -> CommitText:
     return CommitText(line(" ".join(state.started.task.title.split()), SUBJECT))
-
-
-def _wish(state: RunState) -> chain.Wish:
-    slot = rooms.slot(state, SEAT)
-    wish = chain.Wish(NODE, SEAT, AgentRole.Committer, slot, Answers.Text, lambda _memory: _brief(state), reads=NODE)
-    return chain.walked(state, wish)
 
 
 def _brief(state: RunState) -> Brief:
@@ -119,4 +112,4 @@ def _asks(state: RunState, name: str, red: CommandResult) -> RunState:
     return asking(state, name, text, holds=True, how="retry | stop")
 
 
-PHASE = Phase(lambda state: state.but(text=None), arrived=_arrived, wants=_wants, answered=_answered, winner=True)
+PHASE = Phase(lambda state: state.but(text=None), arrived=_arrived, wants=_wants, winner=True)

@@ -1,11 +1,11 @@
 """Development: every implementer in a lane of its own; a turn, its work collected, its checks. "Done" is a diff, never a sentence."""
 
-from nightcrew.core import brief as b, chain, effects, events, reading, rooms
-from nightcrew.core.ids import Label, Tree
+from nightcrew.core import brief as b, chain, events, reading, rooms
+from nightcrew.core.ids import Label, Tree, impl_seat
 from nightcrew.core.roster import AgentRole, Answers
-from nightcrew.core.state import Lane, Phase, RunState, agent_of, iteration_base
+from nightcrew.core.state import Lane, Means, Phase, RunState, Want, agent_of, iteration_base
 from nightcrew.core.trouble import fail, fails, leave
-from nightcrew.core.work import Brief, Claim, Failure, PipelinePhase, Purpose
+from nightcrew.core.work import Brief, Claim, Failure, Outcome, PipelinePhase, Purpose
 
 NODE = "implement"
 LABELS = (Label("A"),)
@@ -13,19 +13,22 @@ SHAPE = '{"word": "done" | "continue" | "already_done", "evidence": "…"}'
 WORDS = '"continue" asks for another turn; "already_done" means that the base does what the task asks, with the evidence.'
 
 
-def _wants(state: RunState) -> tuple[effects.Effect, ...]:
-    return tuple(effect for label in LABELS for effect in _lane_wants(state, _lane(state, label)))
+def _wants(state: RunState) -> tuple[Want, ...]:
+    return tuple(want for label in LABELS for want in _lane_wants(state, _lane(state, label)))
 
 
-def _lane_wants(state: RunState, at: Lane) -> tuple[effects.Effect, ...]:
-    missing = rooms.author(state, at.label) if at.step != "done" else ()
-    if missing or at.step == "done":
+def _lane_wants(state: RunState, at: Lane) -> tuple[Want, ...]:
+    if at.step == "done":
+        return ()
+    if missing := rooms.author(state, at.label):
         return missing
     if at.step == "ask":
-        return chain.ask(state, _wish(state, at.label))
+        return chain.ask(state, _wish(state, at))
     if at.step == "collect":
-        return (rooms.collect(state, NODE, at.label, f"work of {at.label}, turn {at.turns}"),)
-    return (rooms.commands(state, Purpose.Check, rooms.impl_seat(at.label), state.settings.verify.check),)
+        collected: Means = lambda now, _effect, event: _collected(now, at, event)  # noqa: E731
+        return rooms.collect(state, NODE, at.label, f"work of {at.label}, turn {at.turns}", collected)
+    checks = state.settings.verify.check
+    return (rooms.commands(state, Purpose.Check, impl_seat(at.label), checks, lambda now, event: _checked(now, at, event)),)
 
 
 def _arrived(state: RunState) -> RunState:
@@ -39,39 +42,13 @@ def _arrived(state: RunState) -> RunState:
     failed = next((at.failure for at in lanes if at.failure is not None), None)
     if failed is not None:
         return fail(state, failed)
-    return fails(state, "no candidate", "no implementer changed anything", NODE, rooms.impl_seat(lanes[0].label))
-
-
-def _answered(state: RunState, effect: effects.Effect, event: events.EffectAnswer) -> RunState:
-    label = next((la for la in LABELS if rooms.impl_seat(la) == effect.seat), None)
-    if label is None:
-        return state
-    at = _lane(state, label)
-    match event:
-        case events.WorkCollected() if isinstance(effect, effects.CollectWork):
-            return _collected(state, at, event)
-        case events.WorkspaceLost() if isinstance(effect, effects.CollectWork):  # with it the work of a turn
-            state, why = _keep(state, at, step="ask"), f"the work of {label} is gone: {event.reason}"
-            return fail(state, at.failure) if at.failure else fails(state, "lost", why, NODE, effect.seat)
-        case events.CommandsEnded() if isinstance(effect, effects.RunCommands):
-            state = rooms.with_candidate(state, state.candidates[label], checks=event.results)
-            return _keep(state, at, step="done")
-    state, verdict = chain.answered(state, _wish(state, label), effect, event)
-    if isinstance(verdict, Failure):
-        return _keep(state, at, step="collect", failure=verdict, turns=at.turns + 1)
-    if verdict is None:
-        return state
-    agent = state.seats[effect.seat].agent
-    if candidate := rooms.candidate(state, label, agent):
-        claim = verdict.report if isinstance(verdict.report, Claim) else None
-        state = rooms.with_candidate(state, candidate, agent=agent, claim=claim)
-    return _keep(state, at, step="collect", turns=at.turns + 1, failure=None)
+    return fails(state, "no candidate", "no implementer changed anything", NODE, impl_seat(lanes[0].label))
 
 
 def _afresh(state: RunState) -> RunState:
     state = state.but(lanes={}, candidates={}, winner=Label(""))
     if state.iteration and state.iterations:
-        began = rooms.at_its_slot(state, state.iterations[state.iteration - 1])
+        began = state.iterations[state.iteration - 1]
         state = rooms.with_candidate(state.but(winner=began.label), began)
     return rooms.rewound(state, LABELS[0], iteration_base(state))
 
@@ -87,19 +64,30 @@ def read(text: str) -> Claim | None:
     return claim if claim is not None and claim.word in {"done", "continue", "already_done"} else None
 
 
-def _wish(state: RunState, label: Label) -> chain.Wish:
-    seat = rooms.impl_seat(label)
-    wish = chain.Wish(
-        NODE, seat, AgentRole.Developer, rooms.slot(state, seat), Answers.Edit,
-        lambda memory: _brief(state, label, memory=memory), reads=NODE, label=label,
+def _wish(state: RunState, at: Lane) -> chain.Wish:
+    return chain.Wish(
+        NODE, impl_seat(at.label), AgentRole.Developer, Answers.Edit, lambda memory: _brief(state, at, memory=memory),
+        lambda now, said: _told(now, at, said), reads=NODE, label=at.label,
     )  # fmt: skip
-    return chain.walked(state, wish)
 
 
-def _brief(state: RunState, label: Label, *, memory: bool) -> Brief:
+def _told(state: RunState, at: Lane, said: Outcome | Failure) -> RunState:
+    failure = said if isinstance(said, Failure) else None
+    if isinstance(said, Outcome):
+        agent, claim = state.seats[impl_seat(at.label)].agent, said.report if isinstance(said.report, Claim) else None
+        candidate = rooms.candidate(state, at.label, agent)
+        state = rooms.with_candidate(state, candidate, agent=agent, claim=claim) if candidate else state
+    return _keep(state, at, step="collect", failure=failure, turns=at.turns + 1)
+
+
+def _checked(state: RunState, at: Lane, event: events.CommandsEnded) -> RunState:
+    return _keep(rooms.with_candidate(state, state.candidates[at.label], checks=event.results), at, step="done")
+
+
+def _brief(state: RunState, at: Lane, *, memory: bool) -> Brief:
     closing = f"{reading.json_answer(SHAPE)}\n\n{WORDS}"
-    candidate = state.candidates.get(label)
-    if memory and candidate is not None and _lane(state, label).turns:
+    candidate = state.candidates.get(at.label)
+    if memory and candidate is not None and at.turns:
         return b.brief("Go on where you stopped, until the task is done.", closing)
     verify = state.settings.verify
     gate = "\n".join(f"- `{line}`" for line in dict.fromkeys((*verify.check, *verify.gate)))
@@ -115,9 +103,12 @@ def _brief(state: RunState, label: Label, *, memory: bool) -> Brief:
     )
 
 
-def _collected(state: RunState, at: Lane, event: events.WorkCollected) -> RunState:
+def _collected(state: RunState, at: Lane, event: events.EffectAnswer) -> RunState:
+    if isinstance(event, events.WorkspaceLost):  # with it the work of a turn
+        state, why = _keep(state, at, step="ask"), f"the work of {at.label} is gone: {event.reason}"
+        return fail(state, at.failure) if at.failure else fails(state, "lost", why, NODE, impl_seat(at.label))
     candidate = rooms.candidate(state, at.label, state.started.roles.chain(AgentRole.Developer)[0])
-    if candidate is None:
+    if candidate is None or not isinstance(event, events.WorkCollected):
         return state
     why = at.failure.reason if at.failure else ""
     candidate = candidate.but(change=event.change, start_tree=event.start_tree, turns=at.turns, failure=why)
@@ -148,7 +139,7 @@ def _already(state: RunState, label: Label) -> bool:
 
 
 def _lane(state: RunState, label: Label) -> Lane:
-    candidate, space = state.candidates.get(label), state.workspaces.get(rooms.impl_seat(label))
+    candidate, space = state.candidates.get(label), state.workspaces.get(impl_seat(label))
     found = candidate.change.tree if candidate else space.tree if space else Tree("")
     return state.lanes.get(label) or Lane(label, found)
 
@@ -157,4 +148,4 @@ def _keep(state: RunState, at: Lane, **changes: object) -> RunState:
     return state.but(lanes={**state.lanes, at.label: at.but(**changes)})
 
 
-PHASE = Phase(_afresh, _again, _arrived, _wants, _answered)
+PHASE = Phase(_afresh, _again, _arrived, _wants)

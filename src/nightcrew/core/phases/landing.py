@@ -1,34 +1,49 @@
 """Landing: the commit whose tree passed the gate on this very tip goes to where it was wanted (decision 0018); never by force."""
 
-from nightcrew.core import brief as b, chain, effects, events, fixer, rooms
+from nightcrew.core import brief as b, effects, events, fixer, rooms
 from nightcrew.core.ids import Commit, Tree
-from nightcrew.core.state import LandingTry, Phase, RunState, Validating, asking, branch_of, enter, keyed, timer
+from nightcrew.core.state import (
+    LandingTry,
+    Phase,
+    RunState,
+    Validating,
+    Want,
+    asking,
+    branch_of,
+    changing,
+    enter,
+    keyed,
+    on,
+    timer,
+)
 from nightcrew.core.trouble import fail, fails, leave, missing
-from nightcrew.core.work import Blob, Failure, PipelinePhase
+from nightcrew.core.work import Blob, Failure, Outcome, PipelinePhase
 
 NODE = "land"
 CONTESTED, PUSHING = "contested", "pushing"  # questions
+_at = changing("trying")
 FIRST_WAIT_S, LONGEST_WAIT_S = 30.0, 900.0
 UNREACHED = 6  # times in a row that the remote may be out of reach, half an hour in all, before a person is asked
 
 
-def _wants(state: RunState) -> tuple[effects.Effect, ...]:
-    winner, at = state.chosen, state.trying
-    if not state.commit and at.step == "land":
-        return ()
+def _wants(state: RunState) -> tuple[Want, ...]:
+    label, seat, at = state.chosen.label, state.chosen.seat, state.trying
     if at.step == "wait":
-        return (timer(state, NODE, winner.seat, at.wait_until, at.refusal),)
-    missing_room = rooms.author(state, winner.label)
-    if missing_room or at.step == "fix":
-        return missing_room or chain.ask(state, _wish(state))
+        back = on(events.TimerFired, lambda now, _event: _back_to_gate(now))
+        return (Want(timer(state, NODE, seat, at.wait_until, at.refusal), back),)
+    if at.step == "fix":
+        ask = f"# What you are asked\n\nThe finished work could not be landed: {at.refusal}. Mend the work so that it can."
+        return fixer.mend(state, NODE, ask, b.quoted(at.output, b.OUTPUT_LIMIT), then=_fixed)
     if at.step == "collect":
-        return (rooms.collect(state, NODE, winner.label, f"landing fix {at.rounds}"),)
-    mode = "branch" if at.as_branch else state.settings.land.mode
+        collect = rooms.collect(state, NODE, label, f"landing fix {at.rounds}", on(events.WorkCollected, _mended))
+        return rooms.author(state, label) or collect
+    if not state.commit:
+        return ()
     land = effects.Land(
-        node=NODE, seat=winner.seat, mode=mode, slot=winner.slot, branch=branch_of(state, winner.label),
-        commit=state.commit, tip=state.base,
+        node=NODE, seat=seat, slot=state.slot(seat), mode="branch" if at.as_branch else state.settings.land.mode,
+        branch=branch_of(state, label), commit=state.commit, tip=state.base,
     )  # fmt: skip
-    return (keyed(state, land),)
+    return rooms.author(state, label) or (Want(keyed(state, land), _answered),)
 
 
 def _arrived(state: RunState) -> RunState:
@@ -43,26 +58,20 @@ def _arrived(state: RunState) -> RunState:
     return asking(state, CONTESTED, text, holds=True, how="yes | no (no leaves the finished branch)")
 
 
-def _answered(state: RunState, effect: effects.Effect, event: events.EffectAnswer) -> RunState:
-    at = state.trying
-    match event:
-        case events.Landed(landing=landing):
-            noted = landing.but(note=at.as_branch or landing.note)
-            return leave(state, PipelinePhase.Finalizing, landing=noted)
-        case events.LandingRefused():
-            return _refused(state, event)
-        case events.TimerFired() if at.step == "wait":
-            return _back_to_gate(state)
-        case events.WorkCollected() if isinstance(effect, effects.CollectWork):
-            state, changed = rooms.collected(state, event.change)
-            detail = f"{at.refusal}; the fixer changed nothing"
-            return _back_to_gate(state) if changed else _fails(state, "hook", detail, at.output)
-    if at.step != "fix":
-        return state
-    state, verdict = chain.answered(state, _wish(state), effect, event)
-    if isinstance(verdict, Failure):
-        return fail(state, verdict)
-    return _at(state, step="collect") if verdict else state
+def _fixed(state: RunState, said: Outcome | Failure) -> RunState:
+    return fail(state, said) if isinstance(said, Failure) else _at(state, step="collect")
+
+
+def _mended(state: RunState, event: events.WorkCollected) -> RunState:
+    at, (state, changed) = state.trying, rooms.collected(state, event.change)
+    return _back_to_gate(state) if changed else _fails(state, "hook", f"{at.refusal}; the fixer changed nothing", at.output)
+
+
+def _answered(state: RunState, _effect: effects.Effect, event: events.EffectAnswer) -> RunState:
+    if isinstance(event, events.Landed):
+        landing = event.landing.but(note=state.trying.as_branch or event.landing.note)
+        return leave(state, PipelinePhase.Finalizing, landing=landing)
+    return _refused(state, event) if isinstance(event, events.LandingRefused) else state
 
 
 def queues(state: RunState) -> bool:
@@ -85,12 +94,6 @@ def _again(state: RunState) -> RunState:
     at = state.trying
     spent = at.rounds >= state.settings.pipeline.land_rounds + at.granted
     return _at(state, step="land", granted=at.granted + spent)
-
-
-def _wish(state: RunState) -> chain.Wish:
-    at = state.trying
-    ask = f"# What you are asked\n\nThe finished work could not be landed: {at.refusal}. Mend the work so that it can."
-    return fixer.wish(state, NODE, ask, b.quoted(at.output, b.OUTPUT_LIMIT))
 
 
 def _refused(state: RunState, event: events.LandingRefused) -> RunState:
@@ -128,8 +131,4 @@ def _back_to_gate(state: RunState) -> RunState:
     return enter(state, PipelinePhase.FinalValidation, validating=Validating(), gated=Tree(""), commit=Commit(""))
 
 
-def _at(state: RunState, **changes: object) -> RunState:
-    return state.but(trying=state.trying.but(**changes))
-
-
-PHASE = Phase(_afresh, _again, _arrived, _wants, _answered, winner=True)
+PHASE = Phase(_afresh, _again, _arrived, _wants, winner=True)

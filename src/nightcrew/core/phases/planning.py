@@ -1,46 +1,38 @@
 """Planning: the workspace, the first look at the gate on the base, and one plan. Best effort: without a plan the task is the plan."""
 
-from nightcrew.core import brief as b, chain, effects, events, rooms
-from nightcrew.core.ids import Label, SeatKey
+from nightcrew.core import brief as b, chain, events, rooms
+from nightcrew.core.ids import Label, SeatKey, impl_seat
 from nightcrew.core.roster import AgentRole, Answers
-from nightcrew.core.state import Marker, Phase, RunState, asking, enter, iteration_base, line, red_of
+from nightcrew.core.state import Marker, Phase, RunState, Want, asking, enter, iteration_base, line, red_of
 from nightcrew.core.trouble import leave
-from nightcrew.core.work import Brief, Outcome, PipelinePhase, Purpose
+from nightcrew.core.work import Brief, Failure, Outcome, PipelinePhase, Purpose
 
 NODE, SEAT = "plan", SeatKey("plan")
 FIRST = Label("A")
 RED_BASE = "red-base"
 
 
-def _wants(state: RunState) -> tuple[effects.Effect, ...]:
+def _wants(state: RunState) -> tuple[Want, ...]:
     missing, verify = rooms.author(state, FIRST), state.settings.verify
     decisive = tuple(dict.fromkeys((*verify.gate, *verify.check)))
     if not missing and state.preflight is None and decisive:
-        return (rooms.commands(state, Purpose.Preflight, rooms.impl_seat(FIRST), decisive),)
+        return (rooms.commands(state, Purpose.Preflight, impl_seat(FIRST), decisive, _preflighted),)
     if missing or not _asks(state):
         return missing
-    return rooms.reader(state, SEAT, iteration_base(state)) or chain.ask(state, _wish(state))
+    wish = chain.Wish(NODE, SEAT, AgentRole.Planner, Answers.Text, lambda _memory: _brief(state), _planned)
+    return rooms.reader(state, SEAT, iteration_base(state)) or chain.ask(state, wish)
 
 
 def _arrived(state: RunState) -> RunState:
     return state if _wants(state) or _asks(state) else leave(state, PipelinePhase.Development)
 
 
-def _answered(state: RunState, effect: effects.Effect, event: events.EffectAnswer) -> RunState:
-    if isinstance(effect, effects.RunCommands) and isinstance(event, events.CommandsEnded):
-        return _preflighted(state.but(preflight=event), event)
-    state, verdict = chain.answered(state, _wish(state), effect, event)
-    plan = verdict.answer if isinstance(verdict, Outcome) else state.plan
-    return state.but(plan=plan, planned=True) if verdict else state
+def _planned(state: RunState, said: Outcome | Failure) -> RunState:
+    return state.but(plan=said.answer if isinstance(said, Outcome) else state.plan, planned=True)
 
 
 def _afresh(state: RunState) -> RunState:
     return rooms.rewound(state.but(planned=False, plan=None), FIRST, iteration_base(state))
-
-
-def _wish(state: RunState) -> chain.Wish:
-    wish = chain.Wish(NODE, SEAT, AgentRole.Planner, rooms.slot(state, SEAT), Answers.Text, brief=lambda _memory: _brief(state))
-    return chain.walked(state, wish)
 
 
 def _brief(state: RunState) -> Brief:
@@ -59,6 +51,7 @@ def _asks(state: RunState) -> bool:
 
 
 def _preflighted(state: RunState, event: events.CommandsEnded) -> RunState:
+    state = state.but(preflight=event)
     hopeless = next((r for r in event.results if r.timed_out or r.code in {126, 127}), None)
     if hopeless:
         why = "did not end in time" if hopeless.timed_out else f"cannot run (exit status {hopeless.code})"
@@ -72,4 +65,4 @@ def _preflighted(state: RunState, event: events.CommandsEnded) -> RunState:
     return asking(state, RED_BASE, text, holds=True, how="yes | no")
 
 
-PHASE = Phase(_afresh, arrived=_arrived, wants=_wants, answered=_answered)
+PHASE = Phase(_afresh, arrived=_arrived, wants=_wants)

@@ -1,13 +1,27 @@
 """Review: a panel reads the work (votes that differ are given once more), blocking findings are fixed in rounds, e2e is caught up last."""
 
-from nightcrew.core import basing, brief as b, chain, effects, events, fixer, reading, rooms
+from nightcrew.core import basing, brief as b, chain, events, fixer, reading, rooms
 from nightcrew.core.ids import AgentId, Commit, SeatKey, Tree
 from nightcrew.core.roster import AgentRole, Answers
-from nightcrew.core.state import Basing, LandingTry, Phase, Reviewing, RunState, Validating, enter, line, red_of
+from nightcrew.core.state import (
+    Basing,
+    LandingTry,
+    Phase,
+    Reviewing,
+    RunState,
+    Validating,
+    Want,
+    changing,
+    enter,
+    line,
+    on,
+    red_of,
+)
 from nightcrew.core.trouble import REVIEW_SEATS, fail, fails, leave
-from nightcrew.core.work import Brief, Failure, Finding, FixReport, PipelinePhase, Purpose, Reviewed, Vote
+from nightcrew.core.work import Brief, Failure, Finding, FixReport, Outcome, PipelinePhase, Purpose, Reviewed, Vote
 
 NODE, AGAIN, FIX = "review", "revote", "fix"
+_at = changing("reviewing")
 STALLS = 2  # rounds without progress after which more rounds are not worth their money
 SHAPE = (
     '{"vote": "approve" | "approve_with_findings" | "reject", "findings": [{"severity": "nit" | "minor" | "major" | "blocker", '
@@ -17,19 +31,27 @@ VOTE_SHAPE = '{"vote": "approve" | "approve_with_findings" | "reject", "why": "o
 FIX_SHAPE = '{"addressed": ["R1-1-1"], "rejected": {"R1-1-2": "a reason that can be checked"}}'
 
 
-def _wants(state: RunState) -> tuple[effects.Effect, ...]:
+def _wants(state: RunState) -> tuple[Want, ...]:
     winner, at = state.chosen, state.reviewing
-    if at.step == "base":
-        return basing.wants(state)
-    if at.step in {"ask", "revote"}:
-        asked = ((seat, rooms.reader(state, seat, winner.change.head)) for seat in _awaited(state))
-        return tuple(e for seat, room in asked for e in room or chain.ask(state, _wish(state, seat)))
     missing = rooms.author(state, winner.label)
-    if missing or at.step == "fix":
-        return missing or chain.ask(state, _fix_wish(state))
-    if at.step == "collect":
-        return (rooms.collect(state, FIX, winner.label, f"fix round {at.round}"),)
-    return (rooms.commands(state, Purpose.E2e, winner.seat, state.settings.verify.e2e),) if at.step == "e2e" else ()
+    match at.step:
+        case "base":
+            return basing.wants(state)
+        case "ask" | "revote":
+            asked = ((seat, rooms.reader(state, seat, winner.change.head)) for seat in _awaited(state))
+            return tuple(want for seat, room in asked for want in room or chain.ask(state, _wish(state, seat)))
+        case "fix":
+            return _mend(state)
+        case "collect":
+            return missing or rooms.collect(state, FIX, winner.label, f"fix round {at.round}", on(events.WorkCollected, _mended))
+        case "e2e":
+            return missing or (rooms.commands(state, Purpose.E2e, winner.seat, state.settings.verify.e2e, _ran),)
+        case _:
+            return ()
+
+
+def _ran(state: RunState, event: events.CommandsEnded) -> RunState:
+    return _at(state, e2e=event.results, step="decide")
 
 
 def panel(state: RunState) -> tuple[SeatKey, ...]:
@@ -46,26 +68,6 @@ def _arrived(state: RunState) -> RunState:
     if at.step in {"ask", "revote"} and not _awaited(state):
         return _wave_over(state)
     return _decide(state) if at.step == "decide" else state
-
-
-def _answered(state: RunState, effect: effects.Effect, event: events.EffectAnswer) -> RunState:
-    at = state.reviewing
-    if at.step == "base" and (isinstance(event, events.BaseSynced) or effect.node == basing.NODE):
-        return basing.answered(state, effect, event)
-    match event:
-        case events.CommandsEnded() if isinstance(effect, effects.RunCommands):
-            return _at(state, e2e=event.results, step="decide")
-        case events.WorkCollected() if isinstance(effect, effects.CollectWork):
-            return _fixed(state, event)
-    if effect.seat in _awaited(state):
-        return _reviewed(state, effect, event)
-    if at.step != "fix":
-        return state
-    state, verdict = chain.answered(state, _fix_wish(state), effect, event)
-    if isinstance(verdict, Failure):
-        return fail(state, verdict)
-    fixed = verdict.report if verdict and isinstance(verdict.report, FixReport) else None
-    return _at(state, fixed=fixed, step="collect") if verdict else state
 
 
 def _afresh(state: RunState) -> RunState:
@@ -118,11 +120,10 @@ def _awaited(state: RunState) -> tuple[SeatKey, ...]:
 
 def _wish(state: RunState, seat: SeatKey) -> chain.Wish:
     node, shape = (AGAIN, VOTE_SHAPE) if state.reviewing.step == "revote" else (NODE, SHAPE)
-    wish = chain.Wish(
-        node, seat, AgentRole.Reviewer, rooms.slot(state, seat), Answers.Structured,
-        lambda memory: _brief(state, seat, memory=memory), reads=node, shape=shape,
+    return chain.Wish(
+        node, seat, AgentRole.Reviewer, Answers.Structured, lambda memory: _brief(state, seat, memory=memory),
+        lambda now, said: _reviewed(now, seat, said), reads=node, shape=shape, agents=_bench(state, seat), nodes=(NODE, AGAIN),
     )  # fmt: skip
-    return chain.walked(state, wish, _bench(state, seat), (NODE, AGAIN))
 
 
 def _bench(state: RunState, seat: SeatKey) -> tuple[AgentId, ...]:
@@ -159,19 +160,17 @@ def _told_review(seat: SeatKey, review: Reviewed, *, mine: bool) -> str:
     return "\n".join((f"{who}: {review.vote.replace('_', ' ')}", *map(_told_finding, review.findings)))
 
 
-def _reviewed(state: RunState, effect: effects.Effect, event: events.EffectAnswer) -> RunState:
-    seat, at = effect.seat, state.reviewing
-    state, verdict = chain.answered(state, _wish(state, seat), effect, event)
-    if isinstance(verdict, Failure):
-        return _at(state, absent={**at.absent, seat: verdict})
-    report = verdict.report if verdict else None
-    if not isinstance(report, Reviewed):
+def _reviewed(state: RunState, seat: SeatKey, said: Outcome | Failure) -> RunState:
+    at = state.reviewing
+    if isinstance(said, Failure):
+        return _at(state, absent={**at.absent, seat: said})
+    if not isinstance(said.report, Reviewed):
         return state
     if at.step == "revote":
-        return _at(state, second={**at.second, seat: report})
+        return _at(state, second={**at.second, seat: said.report})
     name = f"R{at.round}-{seat.removeprefix('review-')}"
-    named = tuple(f.but(id=f"{name}-{n}") for n, f in enumerate(report.findings, 1))
-    return _at(state, reviews={**at.reviews, seat: report.but(findings=named)})
+    named = tuple(f.but(id=f"{name}-{n}") for n, f in enumerate(said.report.findings, 1))
+    return _at(state, reviews={**at.reviews, seat: said.report.but(findings=named)})
 
 
 def _wave_over(state: RunState) -> RunState:
@@ -224,13 +223,19 @@ def _rounds_left(state: RunState) -> bool:
     return at.stalled < STALLS and at.round < pipeline.review_rounds + at.granted
 
 
-def _fix_wish(state: RunState) -> chain.Wish:
+def _mend(state: RunState) -> tuple[Want, ...]:
     at = state.reviewing
     findings = "\n".join(_told_finding(f) for f in asked_to_fix(at))
     ask = f"# What you are asked\n\nFix these findings in the files, or say for one why it is wrong:\n\n{findings}\n\n"
     ask += f"The operator asks for this: {at.why}\n\n" if at.picked else ""
     red = b.outputs("End-to-end checks that fail", red_of(at.e2e or ()))
-    return fixer.wish(state, FIX, *red, ask + reading.json_answer(FIX_SHAPE), reads=FIX, shape=FIX_SHAPE)
+    return fixer.mend(state, FIX, *red, ask + reading.json_answer(FIX_SHAPE), then=_fixed, reads=FIX, shape=FIX_SHAPE)
+
+
+def _fixed(state: RunState, said: Outcome | Failure) -> RunState:
+    if isinstance(said, Failure):
+        return fail(state, said)
+    return _at(state, fixed=said.report if isinstance(said.report, FixReport) else None, step="collect")
 
 
 def _told_finding(f: Finding) -> str:
@@ -271,7 +276,7 @@ def _picked_fixed(state: RunState, *, changed: bool) -> RunState:
     return leave(state, PipelinePhase.Finalizing if state.landing else PipelinePhase.FinalValidation, dropped=False)
 
 
-def _fixed(state: RunState, event: events.WorkCollected) -> RunState:
+def _mended(state: RunState, event: events.WorkCollected) -> RunState:
     at = state.reviewing
     state, progressed = rooms.collected(state, event.change)
     if at.picked:
@@ -282,8 +287,4 @@ def _fixed(state: RunState, event: events.WorkCollected) -> RunState:
     return _asking(state, stalled=stalled, round=at.round + 1, e2e=None)
 
 
-def _at(state: RunState, **changes: object) -> RunState:
-    return state.but(reviewing=state.reviewing.but(**changes))
-
-
-PHASE = Phase(_afresh, _again, _arrived, _wants, _answered, winner=True)
+PHASE = Phase(_afresh, _again, _arrived, _wants, winner=True)
