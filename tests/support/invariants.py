@@ -5,6 +5,7 @@ from typing import NamedTuple
 
 import msgspec
 
+from nightcrew.core.chain import FIX_NODES
 from nightcrew.core.effects import Effect, EmitCompletionMarkerAndTerminate, RescueWork, StartTurn, Timer
 from nightcrew.core.events import (
     AgentCooling,
@@ -24,7 +25,6 @@ from nightcrew.core.events import (
     TurnEnded,
     Wanted,
 )
-from nightcrew.core.fixer import FIX_NODES
 from nightcrew.core.recovery import PAUSE, level_of
 from nightcrew.core.reducer import blocked
 from nightcrew.core.roster import AgentRole

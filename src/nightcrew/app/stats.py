@@ -8,7 +8,7 @@ from msgspec import Struct
 from nightcrew.app.story import Step, steps, turns
 from nightcrew.app.views import count
 from nightcrew.core import events as ev
-from nightcrew.core.fixer import FIX_NODES
+from nightcrew.core.chain import FIX_NODES
 from nightcrew.core.phases.review import asked_to_fix
 from nightcrew.core.work import Class, FixReport, PipelinePhase
 

@@ -1,6 +1,7 @@
 """Putting the work onto the target's tip: sync, conflict rounds by the fixer, undo. Used by Review and FinalValidation."""
 
 from nightcrew.core import effects, events, fixer, rooms
+from nightcrew.core.chain import FIX_SEAT
 from nightcrew.core.ids import Tree
 from nightcrew.core.state import Basing, RunState, Want, on
 from nightcrew.core.trouble import fails, leave
@@ -33,7 +34,7 @@ def wants(state: RunState) -> tuple[Want, ...]:
             due = effects.UndoRebase(node=NODE, head=head)
         case _:
             return ()
-    return rooms.author(state, winner.label) or (Want(rooms.work(state, due, winner.label), on(events.BaseSynced, _synced)),)
+    return (Want(rooms.work(state, due, winner.label), on(events.BaseSynced, _synced)),)
 
 
 def again(state: RunState) -> RunState:
@@ -54,7 +55,7 @@ def _mend(state: RunState) -> tuple[Want, ...]:
         f"{paths}\n\nResolve them in the files: keep what the task needs and what the target brought, and leave no conflict "
         "marker. Do not abort, continue or skip the rebase; that is done for you."
     )
-    return fixer.mend(state, NODE, now, then=_mended)
+    return fixer.ask(state, NODE, now, then=_mended)
 
 
 def _mended(state: RunState, said: Outcome | Failure) -> RunState:
@@ -75,7 +76,7 @@ def _synced(state: RunState, event: events.BaseSynced) -> RunState:
         case "undone":
             paths = ", ".join(at(state).paths[:5])
             reason = f"the rebase onto the moved target stays in conflict ({paths}): {at(state).reason}"
-            return fails(_at(state, step="sync"), "conflict", reason, NODE, fixer.FIX_SEAT, sign=f"rebase conflict {paths}")
+            return fails(_at(state, step="sync"), "conflict", reason, NODE, FIX_SEAT, sign=f"rebase conflict {paths}")
         case _:
             change = state.chosen.change.but(head=event.head, tree=event.tree)
             if event.tip != state.base:

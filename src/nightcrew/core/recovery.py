@@ -51,7 +51,7 @@ def wants(state: RunState) -> tuple[Want, ...]:
         agents = _chain(state, trouble) if trouble.unavailable else ()
         why = f"waiting for {', '.join(agents)}" if agents else f"pause before recovery attempt {trouble.attempts}"
         pause = timer(state, PAUSE, SeatKey(""), trouble.wait_until, why, agents)
-        return (Want(pause, on(ev.TimerFired, lambda now, _event: _with(now, wait_until=0.0))),)
+        return (Want(pause, on(ev.TimerFired, lambda now, _event: at_once(now))),)
     host = _host(state)
     idle = trouble.finished or trouble.unavailable or trouble.step not in {"ask", "collect"}
     if idle or host is None or _skipped(state, trouble, host):
@@ -60,7 +60,7 @@ def wants(state: RunState) -> tuple[Want, ...]:
         return rooms.author(state, host.label)
     if trouble.step == "collect":
         collected = on(ev.WorkCollected, lambda now, event: _collected(now, trouble, host, event))
-        return rooms.collect(state, NODE, host.label, f"dev-fix {trouble.attempts + 1}", collected)
+        return (rooms.collect(state, NODE, host.label, f"dev-fix {trouble.attempts + 1}", collected),)
     wish = chain.Wish(
         NODE, SEAT, AgentRole.Developer, Answers.Edit, lambda _memory: _brief(state, trouble, host), _mended, label=host.label
     )
@@ -182,11 +182,6 @@ def chain_reset(state: RunState, event: ev.ChainReset) -> RunState:
     return _with(state.but(resets=resets), reset=(*done, event.chain))
 
 
-def step_failed(state: RunState, reason: str) -> RunState:
-    """The run after a step of the dev-fix itself failed: the attempt is over, the first failure is kept."""
-    return _with(state, step="told", success=False, summary=line(reason))
-
-
 def _attempt_over(state: RunState, trouble: Trouble) -> RunState:
     attempts, ceiling = trouble.attempts + 1, state.settings.ladder.ceiling
     pause = pause_s(state, attempts)
@@ -216,9 +211,9 @@ def _unavailable(state: RunState, trouble: Trouble) -> RunState:
     return _with(state, unavailable=True, waits=waits + 1, wait_until=0.0 if free else until)
 
 
-def told(state: RunState, word: str) -> RunState:
-    """The run after a person answered one of those questions: it ends, or tries again at once."""
-    return ending(state, "stopped by the operator") if word in {"stop", "no"} else _with(state, wait_until=0.0)
+def at_once(state: RunState) -> RunState:
+    """The run with the pause between two attempts over."""
+    return _with(state, wait_until=0.0)
 
 
 def _attempted(state: RunState, event: ev.RecoveryAttempted) -> RunState:
@@ -280,7 +275,13 @@ def marker_wants(state: RunState, marker: Marker) -> tuple[Want, ...]:
         pause = timer(state, MARKER, SeatKey(""), marker.wait_until, f"marker: {marker.error}")
         return (Want(pause, on(ev.TimerFired, lambda now, _event: now.within("marker", wait_until=0.0))),)
     emit = fx.EmitCompletionMarkerAndTerminate(node=MARKER, is_failure=marker.is_failure, reason=marker.reason)
-    return (Want(keyed(state, emit)),)
+    return (Want(keyed(state, emit), _unwritten),)
+
+
+def _unwritten(state: RunState, _effect: fx.Effect, event: ev.EffectAnswer) -> RunState:
+    if not isinstance(event, ev.StepFailed | ev.HandlerCrashed):
+        return state
+    return _write_failed(state, ev.CompletionMarkerWriteFailed(is_failure=True, error=event.reason))
 
 
 def _rescued(state: RunState, effect: fx.Effect, _event: ev.EffectAnswer) -> RunState:

@@ -10,7 +10,7 @@ from typing import get_args
 
 from nightcrew.core import basing, chain, effects as fx, events as ev, recovery, rooms
 from nightcrew.core.ids import EffectId, Label, SeatKey
-from nightcrew.core.phases import committing, landing, planning, review
+from nightcrew.core.phases import landing, planning, review
 from nightcrew.core.phases.catalog import PHASES
 from nightcrew.core.settings import exceeded, raised
 from nightcrew.core.state import Opened, RunState, Want, asking, busy, enter, keyed, lane, red_of, without
@@ -183,8 +183,6 @@ def _step_failed(before: RunState, state: RunState, opened: Opened, event: ev.Ha
     effect, counted = opened.effect, lane(opened.effect)
     internal = isinstance(event, ev.HandlerCrashed)
     if state.marker is not None:
-        if isinstance(effect, fx.EmitCompletionMarkerAndTerminate):
-            return recovery.applied(state, ev.CompletionMarkerWriteFailed(is_failure=effect.is_failure, error=event.reason))
         return _routed(before, state, opened, event)
     if opened.visit != state.visit:
         return state
@@ -192,8 +190,6 @@ def _step_failed(before: RunState, state: RunState, opened: Opened, event: ev.Ha
     if times <= CRASHES and (internal or (isinstance(event, ev.StepFailed) and event.transient)):
         return state.but(crashes={**state.crashes, counted: times})
     state = state.but(crashes=without(state.crashes, counted))
-    if state.phase is PipelinePhase.AwaitingDevFix:
-        return recovery.step_failed(state, event.reason)
     detail = event.traceback if isinstance(event, ev.HandlerCrashed) else event.detail
     reason, kind = f"{type(effect).__name__}: {event.reason}", "internal" if internal else "step"
     return fails(state, kind, reason, effect.node, effect.seat, detail=detail, sign=event.reason)
@@ -205,8 +201,6 @@ def _set_up(state: RunState, effect: fx.RunCommands, event: ev.CommandsEnded) ->
         return rooms.with_space(state, effect.seat, space, set_up=True) if space else state
     red = red_of(event.results)[0]
     reason = f"set-up `{red.command}` failed: exit status {red.code}"
-    if state.phase is PipelinePhase.AwaitingDevFix:
-        return recovery.step_failed(state, reason)
     return fails(state, "setup", reason, "setup", effect.seat, detail=red.output)
 
 
@@ -221,24 +215,22 @@ def _replied(state: RunState, event: ev.Answered) -> RunState:
     if event.question not in state.questions:
         return state
     state = state.but(questions=without(state.questions, event.question))
-    word = event.text.strip().lower()
+    question, word = event.question, event.text.strip().lower()
     yes = word in {"yes", "y", "ok", MORE}
-    if event.question.startswith("limit-"):
-        valve = event.question.removeprefix("limit-")
+    if question.startswith("limit-"):
+        valve = question.removeprefix("limit-")
         if not yes:
             return recovery.ending(state, f"stopped by the operator at the limit {valve}")
         limits = raised(state.started.limits, valve, state.spend)
         return state.but(started=state.started.but(limits=limits))
-    if event.question == landing.CONTESTED:
+    if question == landing.CONTESTED:
         why = "" if yes else "a reviewer rejects it and landing was declined"
-        return state.but(contested=False, trying=state.trying.but(as_branch=why))
-    if event.question in {committing.SIGNING, committing.HOOK, landing.PUSHING} and word in {"stop", "no"}:
-        return recovery.ending(state, "stopped by the operator")
-    if event.question == planning.RED_BASE and not yes:
+        return state.within("trying", as_branch=why).but(contested=False)
+    if question == planning.RED_BASE and not yes:
         return recovery.ending(state, "the base is red and the start was declined")
-    if event.question in {recovery.STUCK, recovery.LOGIN}:
-        return recovery.told(state, word)
-    return state
+    if word in {"stop", "no"}:
+        return recovery.ending(state, "stopped by the operator")
+    return recovery.at_once(state) if question in {recovery.STUCK, recovery.LOGIN} else state
 
 
 def blocked(state: RunState) -> Question | None:
@@ -269,14 +261,15 @@ def desired(state: RunState) -> tuple[fx.Effect, ...]:
 
 
 def _wants(state: RunState) -> tuple[Want, ...]:
-    """What the phase asks for, whatever people say; a pending marker, and what is set back first, come before it."""
+    """What the phase asks for, whatever people say; a pending marker comes before it, and the workspaces that it works in."""
     if state.marker is not None:
         return recovery.marker_wants(state, state.marker)
     if state.phase is PipelinePhase.AwaitingDevFix:
         return recovery.wants(state)
-    phase, back = PHASES[state.phase], (Label(seat.removeprefix("impl-")) for seat in state.rewinds)
-    resets = tuple(want for label in back for want in rooms.author(state, label))
-    return resets or (() if phase.winner and state.winning is None else phase.wants(state))
+    phase = PHASES[state.phase]
+    labels = [Label(seat.removeprefix("impl-")) for seat in state.rewinds] + ([state.winner] if phase.winner else [])
+    rooms_first = tuple(want for label in dict.fromkeys(labels) if label for want in rooms.author(state, label))
+    return rooms_first or (() if phase.winner and state.winning is None else phase.wants(state))
 
 
 def _stale(state: RunState, effect: fx.Effect) -> bool:

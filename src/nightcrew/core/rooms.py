@@ -82,11 +82,11 @@ def commands(
     return Want(keyed(state, run), on(events.CommandsEnded, then))
 
 
-def collect(state: RunState, node: str, label: Label, message: str, means: Means) -> tuple[Want, ...]:
-    """What stands in a candidate's workspace to be committed, once that is ready."""
+def collect(state: RunState, node: str, label: Label, message: str, means: Means) -> Want:
+    """What stands in a candidate's workspace to be committed."""
     candidate, space = state.candidates.get(label), state.workspaces.get(impl_seat(label))
     start = candidate.start if candidate else space.start if space else state.base
-    return (Want(work(state, effects.CollectWork(node=node, start=start, message=message), label), means),)
+    return Want(work(state, effects.CollectWork(node=node, start=start, message=message), label), means)
 
 
 def ready(state: RunState, effect: effects.PrepareWorkspace, event: events.WorkspaceReady) -> RunState:

@@ -3,10 +3,10 @@
 from typing import NamedTuple
 
 from nightcrew.core import chain, rooms
-from nightcrew.core.fixer import FIX_NODES, FIX_SEAT
+from nightcrew.core.chain import FIX_NODES, FIX_SEAT
 from nightcrew.core.ids import Commit, Label, SeatKey, Tree, impl_seat
 from nightcrew.core.roster import AgentRole as Role
-from nightcrew.core.state import LandingTry, Reviewing, RunState, Trouble, Validating, enter
+from nightcrew.core.state import LandingTry, Reviewing, RunState, Trouble, Validating, enter, line
 from nightcrew.core.work import Blob, Failure, PipelinePhase as Phase
 
 NODE = "dev-fix"
@@ -38,6 +38,8 @@ NODES_OF = {  # at which handovers move a chain's start
 
 def fail(state: RunState, failure: Failure) -> RunState:
     """The run in AwaitingDevFix because of `failure`; an earlier trouble that is not over keeps its count."""
+    if state.phase is Phase.AwaitingDevFix and state.trouble is not None:  # the attempt is over, the first failure is kept
+        return state.within("trouble", step="told", success=False, summary=line(failure.reason))
     if state.done or state.phase is Phase.AwaitingDevFix:
         return state
     before, phase = state.trouble, state.phase

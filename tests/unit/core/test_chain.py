@@ -139,7 +139,7 @@ def test_a_fallback_keeps_its_seat_across_nodes() -> None:
     sim.fails("beta", bad(Class.Timeout))
     sim.fails("alpha", good(BLOCKER), node="review", times=1)
     sim.run()
-    fixes = [t for t in sim.started(StartTurn) if t.node in fixer.FIX_NODES and t.agent == "gamma"]
+    fixes = [t for t in sim.started(StartTurn) if t.node in chain.FIX_NODES and t.agent == "gamma"]
     assert [t.node for t in fixes] == ["fix", "gate-fix"]
     assert fixes[1].resume == fixes[0].session
     assert passed(sim) == [("fix", "beta", "gamma", FailClass.Timeout)]

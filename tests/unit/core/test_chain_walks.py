@@ -4,9 +4,9 @@ from collections.abc import Sequence
 
 from hypothesis import given, strategies as st
 
+from nightcrew.core.chain import FIX_NODES
 from nightcrew.core.effects import Effect, StartTurn
 from nightcrew.core.events import HandedOver, RunStarted, TurnEnded
-from nightcrew.core.fixer import FIX_NODES
 from nightcrew.core.settings import Pipeline, Verify
 from nightcrew.core.work import Class, Outcome, Purpose
 from support.world import GATE, Fault, Sim, World, bad, story

@@ -3,7 +3,7 @@
 import pytest
 from msgspec import structs
 
-from nightcrew.core import chain, fixer, reading
+from nightcrew.core import chain, reading
 from nightcrew.core.effects import RunCommands, StartTurn, Timer
 from nightcrew.core.events import AgentCooling, ChainReset, HandedOver, TurnEnded, TurnLost
 from nightcrew.core.ids import AgentId, SeatKey, Tree
@@ -236,7 +236,7 @@ def test_each_start_of_the_fixer_chain(moves: tuple[tuple[str, str], ...], start
     """F07, F08, F09, F10: only handovers on fixer nodes to an id on the chain move its start; the last of them counts."""
     handovers = [Handover(1.0, node, SeatKey("fix"), AgentId("x"), AgentId(to), FailClass.Other, "failed") for node, to in moves]
     abc = (AgentId("a"), AgentId("b"), AgentId("c"))
-    assert chain.sticky_start(abc, handovers, fixer.FIX_NODES) == start
+    assert chain.sticky_start(abc, handovers, chain.FIX_NODES) == start
 
 
 def test_a_reviewers_handover_moves_no_fixer() -> None:

@@ -22,7 +22,7 @@ def _wants(state: RunState) -> tuple[Want, ...]:
         wish = chain.Wish(NODE, SEAT, AgentRole.Committer, Answers.Text, lambda _memory: _brief(state), _told, reads=NODE)
         return rooms.reader(state, SEAT, winner.change.head) or chain.ask(state, wish)
     make = effects.MakeCommit(node=NODE, tip=state.base, head=winner.change.head, tree=winner.change.tree, text=text)
-    return rooms.author(state, winner.label) or (Want(rooms.work(state, make, winner.label), _committed),)
+    return (Want(rooms.work(state, make, winner.label), _committed),)
 
 
 def _arrived(state: RunState) -> RunState:

@@ -26,7 +26,7 @@ def _lane_wants(state: RunState, at: Lane) -> tuple[Want, ...]:
         return chain.ask(state, _wish(state, at))
     if at.step == "collect":
         collected: Means = lambda now, _effect, event: _collected(now, at, event)  # noqa: E731
-        return rooms.collect(state, NODE, at.label, f"work of {at.label}, turn {at.turns}", collected)
+        return (rooms.collect(state, NODE, at.label, f"work of {at.label}, turn {at.turns}", collected),)
     checks = state.settings.verify.check
     return (rooms.commands(state, Purpose.Check, impl_seat(at.label), checks, lambda now, event: _checked(now, at, event)),)
 

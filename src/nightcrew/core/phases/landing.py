@@ -16,8 +16,8 @@ from nightcrew.core.state import (
     on,
     timer,
 )
-from nightcrew.core.trouble import fail, fails, leave, missing
-from nightcrew.core.work import Blob, Failure, Outcome, PipelinePhase
+from nightcrew.core.trouble import fails, leave, missing
+from nightcrew.core.work import Blob, PipelinePhase
 
 NODE = "land"
 CONTESTED, PUSHING = "contested", "pushing"  # questions
@@ -27,23 +27,18 @@ UNREACHED = 6  # times in a row that the remote may be out of reach, half an hou
 
 
 def _wants(state: RunState) -> tuple[Want, ...]:
-    label, seat, at = state.chosen.label, state.chosen.seat, state.trying
+    seat, at = state.chosen.seat, state.trying
     if at.step == "wait":
         back = on(events.TimerFired, lambda now, _event: _back_to_gate(now))
         return (Want(timer(state, NODE, seat, at.wait_until, at.refusal), back),)
-    if at.step == "fix":
+    if at.step in {"fix", "collect"}:
         ask = f"# What you are asked\n\nThe finished work could not be landed: {at.refusal}. Mend the work so that it can."
-        return fixer.mend(state, NODE, ask, b.quoted(at.output, b.OUTPUT_LIMIT), then=_fixed)
-    if at.step == "collect":
-        collect = rooms.collect(state, NODE, label, f"landing fix {at.rounds}", on(events.WorkCollected, _mended))
-        return rooms.author(state, label) or collect
-    if not state.commit:
-        return ()
+        return fixer.mend(state, "trying", NODE, ask, b.quoted(at.output, b.OUTPUT_LIMIT), then=_mended)
     land = effects.Land(
         node=NODE, seat=seat, slot=state.slot(seat), mode="branch" if at.as_branch else state.settings.land.mode,
-        branch=branch_of(state, label), commit=state.commit, tip=state.base,
+        branch=branch_of(state, state.winner), commit=state.commit, tip=state.base,
     )  # fmt: skip
-    return rooms.author(state, label) or (Want(keyed(state, land), _answered),)
+    return (Want(keyed(state, land), _answered),)
 
 
 def _arrived(state: RunState) -> RunState:
@@ -58,12 +53,9 @@ def _arrived(state: RunState) -> RunState:
     return asking(state, CONTESTED, text, holds=True, how="yes | no (no leaves the finished branch)")
 
 
-def _fixed(state: RunState, said: Outcome | Failure) -> RunState:
-    return fail(state, said) if isinstance(said, Failure) else _at(state, step="collect")
-
-
 def _mended(state: RunState, event: events.WorkCollected) -> RunState:
-    at, (state, changed) = state.trying, rooms.collected(state, event.change)
+    state, changed = rooms.collected(state, event.change)
+    at = state.trying
     return _back_to_gate(state) if changed else _fails(state, "hook", f"{at.refusal}; the fixer changed nothing", at.output)
 
 

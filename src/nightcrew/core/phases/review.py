@@ -3,20 +3,7 @@
 from nightcrew.core import basing, brief as b, chain, events, fixer, reading, rooms
 from nightcrew.core.ids import AgentId, Commit, SeatKey, Tree
 from nightcrew.core.roster import AgentRole, Answers
-from nightcrew.core.state import (
-    Basing,
-    LandingTry,
-    Phase,
-    Reviewing,
-    RunState,
-    Validating,
-    Want,
-    changing,
-    enter,
-    line,
-    on,
-    red_of,
-)
+from nightcrew.core.state import Basing, LandingTry, Phase, Reviewing, RunState, Validating, Want, changing, enter, line, red_of
 from nightcrew.core.trouble import REVIEW_SEATS, fail, fails, leave
 from nightcrew.core.work import Brief, Failure, Finding, FixReport, Outcome, PipelinePhase, Purpose, Reviewed, Vote
 
@@ -33,19 +20,16 @@ FIX_SHAPE = '{"addressed": ["R1-1-1"], "rejected": {"R1-1-2": "a reason that can
 
 def _wants(state: RunState) -> tuple[Want, ...]:
     winner, at = state.chosen, state.reviewing
-    missing = rooms.author(state, winner.label)
     match at.step:
         case "base":
             return basing.wants(state)
         case "ask" | "revote":
             asked = ((seat, rooms.reader(state, seat, winner.change.head)) for seat in _awaited(state))
             return tuple(want for seat, room in asked for want in room or chain.ask(state, _wish(state, seat)))
-        case "fix":
-            return _mend(state)
-        case "collect":
-            return missing or rooms.collect(state, FIX, winner.label, f"fix round {at.round}", on(events.WorkCollected, _mended))
+        case "fix" | "collect":
+            return fixer.mend(state, "reviewing", FIX, *_to_fix(state), then=_mended, shape=FIX_SHAPE)
         case "e2e":
-            return missing or (rooms.commands(state, Purpose.E2e, winner.seat, state.settings.verify.e2e, _ran),)
+            return (rooms.commands(state, Purpose.E2e, winner.seat, state.settings.verify.e2e, _ran),)
         case _:
             return ()
 
@@ -223,19 +207,12 @@ def _rounds_left(state: RunState) -> bool:
     return at.stalled < STALLS and at.round < pipeline.review_rounds + at.granted
 
 
-def _mend(state: RunState) -> tuple[Want, ...]:
+def _to_fix(state: RunState) -> tuple[b.Piece, ...]:
     at = state.reviewing
     findings = "\n".join(_told_finding(f) for f in asked_to_fix(at))
     ask = f"# What you are asked\n\nFix these findings in the files, or say for one why it is wrong:\n\n{findings}\n\n"
     ask += f"The operator asks for this: {at.why}\n\n" if at.picked else ""
-    red = b.outputs("End-to-end checks that fail", red_of(at.e2e or ()))
-    return fixer.mend(state, FIX, *red, ask + reading.json_answer(FIX_SHAPE), then=_fixed, reads=FIX, shape=FIX_SHAPE)
-
-
-def _fixed(state: RunState, said: Outcome | Failure) -> RunState:
-    if isinstance(said, Failure):
-        return fail(state, said)
-    return _at(state, fixed=said.report if isinstance(said.report, FixReport) else None, step="collect")
+    return (*b.outputs("End-to-end checks that fail", red_of(at.e2e or ())), ask + reading.json_answer(FIX_SHAPE))
 
 
 def _told_finding(f: Finding) -> str:
@@ -277,11 +254,11 @@ def _picked_fixed(state: RunState, *, changed: bool) -> RunState:
 
 
 def _mended(state: RunState, event: events.WorkCollected) -> RunState:
+    state, changed = rooms.collected(state, event.change)
     at = state.reviewing
-    state, progressed = rooms.collected(state, event.change)
     if at.picked:
-        return _picked_fixed(state, changed=progressed)
-    stalled = 0 if progressed else at.stalled + 1
+        return _picked_fixed(state, changed=changed)
+    stalled = 0 if changed else at.stalled + 1
     if stalled >= STALLS:
         return _at(state, stalled=stalled, step="decide")
     return _asking(state, stalled=stalled, round=at.round + 1, e2e=None)

@@ -2,29 +2,26 @@
 
 from nightcrew.core import basing, brief as b, events, fixer, rooms
 from nightcrew.core.state import Phase, RunState, Validating, Want, changing, on, red_of
-from nightcrew.core.trouble import fail, fails, leave
-from nightcrew.core.work import CommandResult, Failure, Outcome, PipelinePhase, Purpose
+from nightcrew.core.trouble import fails, leave
+from nightcrew.core.work import CommandResult, PipelinePhase, Purpose
 
 NODE = "gate-fix"
 _at = changing("validating")
 
 
 def _wants(state: RunState) -> tuple[Want, ...]:
-    label, at = state.chosen.label, state.validating
-    ready = rooms.author(state, label)
+    at, seat = state.validating, state.chosen.seat
     match at.step:
         case "base":
             return basing.wants(state)
-        case "fix":
+        case "fix" | "collect":
             red, ask = b.outputs("The gate is red", at.red), "Make these commands pass by mending the work, not the checks."
-            return fixer.mend(state, NODE, *red, ask, then=_fixed)
+            return fixer.mend(state, "validating", NODE, *red, ask, then=_mended)
         case "format":
-            return ready or rooms.collect(state, "pre_gate", label, "pre-gate", on(events.WorkCollected, _formatted))
-        case "collect":
-            return ready or rooms.collect(state, NODE, label, f"gate fix {at.rounds}", on(events.WorkCollected, _mended))
+            return (rooms.collect(state, "pre_gate", state.winner, "pre-gate", on(events.WorkCollected, _formatted)),)
         case step:  # named as what it runs
             cached, lines = step == "gate" and not at.fresh, getattr(state.settings.verify, step)
-            return ready or (rooms.commands(state, Purpose(step), state.chosen.seat, lines, _ran, cached=cached),)
+            return (rooms.commands(state, Purpose(step), seat, lines, _ran, cached=cached),)
 
 
 def _arrived(state: RunState) -> RunState:
@@ -36,10 +33,6 @@ def _arrived(state: RunState) -> RunState:
     if at.step == "gate" and not verify.gate:
         return leave(state, PipelinePhase.CommitMessage, gated=state.chosen.change.tree)
     return state
-
-
-def _fixed(state: RunState, said: Outcome | Failure) -> RunState:
-    return fail(_at(state, step="gate"), said) if isinstance(said, Failure) else _at(state, step="collect")
 
 
 def _formatted(state: RunState, event: events.WorkCollected) -> RunState:
