@@ -258,7 +258,7 @@ def handed_over(state: RunState, handover: Handover) -> RunState:
         if call.first < call.at:
             return _keep(state, call, first=call.first + 1)
         if call.failed is not None:
-            moved = Call(node=call.node, seat=call.seat, role=call.role, entries=call.entries)
+            moved = Call(node=call.node, seat=call.seat, entries=call.entries)
             return _keep(state, moved, at=call.at + 1, first=call.at + 1, before=failure_of(call.failed)[2])
     return state
 
@@ -279,7 +279,7 @@ def _handover(state: RunState, call: Call, index: int) -> Handover:
 
 def _call(state: RunState, wish: Wish) -> Call:
     known = state.calls.get(f"{wish.node}/{wish.seat}")
-    return known or Call(node=wish.node, seat=wish.seat, role=wish.role, entries=wish.entries)
+    return known or Call(node=wish.node, seat=wish.seat, entries=wish.entries)
 
 
 def _keep(state: RunState, call: Call, **changes: object) -> RunState:

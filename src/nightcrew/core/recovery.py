@@ -83,7 +83,7 @@ def due(state: RunState) -> ev.Event | None:
         return _told(state, trouble)
     if trouble.wait_until:
         return None
-    return _back(state, trouble, max(1, trouble.level) if trouble.unavailable else trouble.level)
+    return _back(state, trouble, max(1, trouble.level))
 
 
 def _told(state: RunState, trouble: Trouble) -> ev.Event | None:
@@ -152,8 +152,11 @@ def _collected(state: RunState, trouble: Trouble, host: Candidate, event: ev.Wor
 
 
 def applied(state: RunState, event: ev.Event) -> RunState:
-    """The meaning of each of the nine variants, in whatever phase it comes; total."""
+    """The meaning of each of the nine variants, and of the reset of a chain, in whatever phase it comes; total."""
     match event:
+        case ev.ChainReset(chain=name, handovers_before=before):
+            state = state.but(resets={**state.resets, name: max(before, state.resets.get(name, 0))})
+            return _with(state, reset=(*(state.trouble.reset if state.trouble else ()), name))
         case ev.DevFixTriggered():
             return _with(state, triggered=True)
         case ev.DevFixSkipped() | ev.DevFixCompleted() if state.trouble:
@@ -173,13 +176,6 @@ def applied(state: RunState, event: ev.Event) -> RunState:
             return _write_failed(state, event)
         case _:
             return state
-
-
-def chain_reset(state: RunState, event: ev.ChainReset) -> RunState:
-    """The chain starts at its front again: handovers before that index no longer count."""
-    resets = {**state.resets, event.chain: max(event.handovers_before, state.resets.get(event.chain, 0))}
-    done = state.trouble.reset if state.trouble else ()
-    return _with(state.but(resets=resets), reset=(*done, event.chain))
 
 
 def _attempt_over(state: RunState, trouble: Trouble) -> RunState:
@@ -230,17 +226,12 @@ def _attempted(state: RunState, event: ev.RecoveryAttempted) -> RunState:
         state, level=level, attempted=max(trouble.attempted, level), triggered=False, finished=False, unavailable=False,
         reset=(), step="ask", wait_until=0.0,
     )  # fmt: skip
-    state = enter(_starting_over(state, level, target), target)
+    if level >= 3:  # what the level forgets beyond the target phase's own progress
+        state = t.back_to_an_iteration(state, 0 if level == 4 else max(0, state.iteration - 1))
+    elif level == 2:
+        state = t.back_to_its_start(chain.forgotten(state, *t.ASKS[target].seats), target)
+    state = enter(state, target)
     return PHASES[target].again(state) if level < 2 else PHASES[target].afresh(state)
-
-
-def _starting_over(state: RunState, level: int, target: PipelinePhase) -> RunState:
-    """What the level forgets beyond the target phase's own progress."""
-    if level >= 3:
-        return t.back_to_an_iteration(state, 0 if level == 4 else max(0, state.iteration - 1))
-    if level < 2:
-        return state
-    return t.back_to_its_start(chain.forgotten(state, *t.ASKS[target].seats), target)
 
 
 def _emitted(state: RunState) -> RunState:

@@ -6,14 +6,12 @@ a fixed point. `desired` is what the phase asks for; `wanted` adds the decisions
 nothing new starts, and nothing is cancelled because of it (decision 0002).
 """
 
-from typing import get_args
-
 from nightcrew.core import basing, chain, effects as fx, events as ev, recovery, rooms
 from nightcrew.core.ids import EffectId, Label, SeatKey
 from nightcrew.core.phases import landing, planning, review
 from nightcrew.core.phases.catalog import PHASES
 from nightcrew.core.settings import exceeded, raised
-from nightcrew.core.state import Opened, RunState, Want, asking, busy, enter, keyed, lane, red_of, without
+from nightcrew.core.state import Opened, RunState, Want, Workspace, asking, busy, enter, keyed, lane, red_of, without
 from nightcrew.core.trouble import fails, missing
 from nightcrew.core.work import Class, Outcome, PipelinePhase, Purpose, Question
 
@@ -39,19 +37,18 @@ def reduce(state: RunState, entry: ev.Entry) -> RunState:
 
 def _fold(state: RunState, event: ev.Event) -> RunState:
     match event:
-        case ev.EffectStarted():
-            return _started(state, event)
+        case ev.EffectStarted(key=key, effect=effect):
+            known = state.done or key in state.open or key != keyed(state, effect).key
+            return state if known else state.but(open={**state.open, key: Opened(effect, state.at, state.visit)})
         case ev.HandedOver(handover=handover):
             return chain.handed_over(state, handover)
-        case ev.ChainReset():
-            return recovery.chain_reset(state, event)
         case ev.FixAsked():
             picked = review.pick(state, event)
             open_still = {name: q for name, q in state.questions.items() if picked is state or name.startswith("limit-")}
             return picked.but(questions=open_still)
         case ev.Answer():
             return _answer(state, event)
-        case _ if isinstance(event, get_args(ev.AwaitingDevFixEvent)):
+        case _ if isinstance(event, ev.ChainReset | ev.AwaitingDevFixEvent):
             return recovery.applied(_marker_closed(state, event), event)
         case _:
             return _told(state, event)
@@ -80,13 +77,6 @@ def _told(state: RunState, event: ev.Event) -> RunState:
             return state
 
 
-def _started(state: RunState, event: ev.EffectStarted) -> RunState:
-    effect = event.effect
-    if state.done or event.key in state.open or event.key != keyed(state, effect).key:
-        return state
-    return state.but(open={**state.open, event.key: Opened(effect, state.at, state.visit)})
-
-
 def _answer(state: RunState, event: ev.EffectAnswer) -> RunState:
     opened = state.open.get(event.key)
     if opened is None:
@@ -102,10 +92,10 @@ def _answer(state: RunState, event: ev.EffectAnswer) -> RunState:
         return _step_failed(before, state, opened, event)
     state = state.but(crashes=without(state.crashes, lane(opened.effect)))
     match opened.effect, event:
-        case fx.PrepareWorkspace() as effect, _:
-            return rooms.ready(state, effect, event) if isinstance(event, ev.WorkspaceReady) else state
-        case fx.ResetWorkspace() as effect, _:
-            return rooms.was_reset(state, effect, event) if isinstance(event, ev.WorkspaceReset) else state
+        case fx.PrepareWorkspace() as effect, ev.WorkspaceReady():
+            return rooms.with_space(state, effect.seat, Workspace(event.slot, effect.start, event.tree))
+        case fx.ResetWorkspace() as effect, ev.WorkspaceReset():
+            return rooms.was_reset(state, effect, event)
         case fx.RunCommands(purpose=Purpose.Setup) as effect, ev.CommandsEnded():
             return _set_up(state, effect, event)
         case _:

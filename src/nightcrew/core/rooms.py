@@ -89,11 +89,6 @@ def collect(state: RunState, node: str, label: Label, message: str, means: Means
     return Want(work(state, effects.CollectWork(node=node, start=start, message=message), label), means)
 
 
-def ready(state: RunState, effect: effects.PrepareWorkspace, event: events.WorkspaceReady) -> RunState:
-    """The run after a slot was leased and set."""
-    return with_space(state, effect.seat, Workspace(event.slot, effect.start, event.tree))
-
-
 def with_space(state: RunState, seat: SeatKey, space: Workspace, **changes: object) -> RunState:
     """The run with that workspace as it is now."""
     return state.but(workspaces={**state.workspaces, seat: space.but(**changes)})

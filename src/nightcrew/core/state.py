@@ -7,7 +7,7 @@ from nightcrew.core import work as w
 from nightcrew.core.effects import Effect, Request, RunCommands, StartTurn, Timer
 from nightcrew.core.events import CommandsEnded, EffectAnswer, RunStarted
 from nightcrew.core.ids import AgentId, Commit, Data, EffectId, Label, SeatKey, SlotId, Tree, short
-from nightcrew.core.roster import Agent, AgentRole
+from nightcrew.core.roster import Agent
 from nightcrew.core.settings import Settings, Spend
 
 A = TypeVar("A")
@@ -43,7 +43,6 @@ class Call(Data, frozen=True, omit_defaults=True, kw_only=True):
 
     node: str
     seat: SeatKey
-    role: AgentRole
     entries: tuple[tuple[AgentId, SeatKey], ...]
     at: int = 0
     before: str = ""  # the signature of the failure just before the current entry

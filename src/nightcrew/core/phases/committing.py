@@ -47,7 +47,11 @@ def _committed(state: RunState, _effect: effects.Effect, event: events.EffectAns
         return state
     red = CommandResult(f"{event.hook or 'commit'} hook", event.code, event.output, timed_out=event.timed_out)
     if event.hook == SIGNING or not red.ordinary:
-        return _asks(state, SIGNING if event.hook == SIGNING else HOOK, red)
+        # No agent can mend how the operator signs, nor a hook that cannot run or end: a person is asked, nothing is paid (decision 0023).
+        said, why = line(red.output.tail), "did not end in time" if red.timed_out else f"cannot run (exit status {red.code})"
+        told = said if event.hook == SIGNING else f"the {red.command} {why}: {said}"
+        name = SIGNING if event.hook == SIGNING else HOOK
+        return asking(state, name, f"The commit is not made: {told}. Try again?", holds=True, how="retry | stop")
     return _refused(state, red)
 
 
@@ -103,13 +107,6 @@ def _refused(state: RunState, red: CommandResult) -> RunState:
         return enter(state, PipelinePhase.FinalValidation, validating=fixing, gated=Tree(""))
     reason = f"the {red.command} refuses the commit: exit status {red.code}"
     return fails(state, "hook", reason, NODE, detail=red.output, sign=f"{reason} {red.output.tail[-400:]}")
-
-
-def _asks(state: RunState, name: str, red: CommandResult) -> RunState:
-    """No agent can mend how the operator signs, nor a hook that cannot run or end: a person is asked, nothing is paid (decision 0023)."""
-    said, why = line(red.output.tail), "did not end in time" if red.timed_out else f"cannot run (exit status {red.code})"
-    text = f"The commit is not made: {said if name == SIGNING else f'the {red.command} {why}: {said}'}. Try again?"
-    return asking(state, name, text, holds=True, how="retry | stop")
 
 
 PHASE = Phase(lambda state: state.but(text=None), arrived=_arrived, wants=_wants, winner=True)

@@ -3,7 +3,7 @@
 from nightcrew.core import brief as b, chain, events, reading, rooms
 from nightcrew.core.ids import Label, Tree, impl_seat
 from nightcrew.core.roster import AgentRole, Answers
-from nightcrew.core.state import Lane, Means, Phase, RunState, Want, agent_of, iteration_base
+from nightcrew.core.state import Lane, Phase, RunState, Want, agent_of, iteration_base
 from nightcrew.core.trouble import fail, fails, leave
 from nightcrew.core.work import Brief, Claim, Failure, Outcome, PipelinePhase, Purpose
 
@@ -25,8 +25,8 @@ def _lane_wants(state: RunState, at: Lane) -> tuple[Want, ...]:
     if at.step == "ask":
         return chain.ask(state, _wish(state, at))
     if at.step == "collect":
-        collected: Means = lambda now, _effect, event: _collected(now, at, event)  # noqa: E731
-        return (rooms.collect(state, NODE, at.label, f"work of {at.label}, turn {at.turns}", collected),)
+        message = f"work of {at.label}, turn {at.turns}"
+        return (rooms.collect(state, NODE, at.label, message, lambda now, _effect, event: _collected(now, at, event)),)
     checks = state.settings.verify.check
     return (rooms.commands(state, Purpose.Check, impl_seat(at.label), checks, lambda now, event: _checked(now, at, event)),)
 

@@ -78,10 +78,6 @@ def queues(state: RunState) -> bool:
     return again and state.phase is PipelinePhase.CommitMessage
 
 
-def _afresh(state: RunState) -> RunState:
-    return state.but(trying=LandingTry(as_branch=state.trying.as_branch), gated=Tree(""), commit=Commit(""))
-
-
 def _again(state: RunState) -> RunState:
     at = state.trying
     spent = at.rounds >= state.settings.pipeline.land_rounds + at.granted
@@ -123,4 +119,7 @@ def _back_to_gate(state: RunState) -> RunState:
     return enter(state, PipelinePhase.FinalValidation, validating=Validating(), gated=Tree(""), commit=Commit(""))
 
 
-PHASE = Phase(_afresh, _again, _arrived, _wants, winner=True)
+PHASE = Phase(
+    lambda state: state.but(trying=LandingTry(as_branch=state.trying.as_branch), gated=Tree(""), commit=Commit("")),
+    _again, _arrived, _wants, winner=True,
+)  # fmt: skip

@@ -23,16 +23,8 @@ def _wants(state: RunState) -> tuple[Want, ...]:
     return rooms.reader(state, SEAT, iteration_base(state)) or chain.ask(state, wish)
 
 
-def _arrived(state: RunState) -> RunState:
-    return state if _wants(state) or _asks(state) else leave(state, PipelinePhase.Development)
-
-
 def _planned(state: RunState, said: Outcome | Failure) -> RunState:
     return state.but(plan=said.answer if isinstance(said, Outcome) else state.plan, planned=True)
-
-
-def _afresh(state: RunState) -> RunState:
-    return rooms.rewound(state.but(planned=False, plan=None), FIRST, iteration_base(state))
 
 
 def _brief(state: RunState) -> Brief:
@@ -65,4 +57,7 @@ def _preflighted(state: RunState, event: events.CommandsEnded) -> RunState:
     return asking(state, RED_BASE, text, holds=True, how="yes | no")
 
 
-PHASE = Phase(_afresh, arrived=_arrived, wants=_wants)
+PHASE = Phase(
+    lambda state: rooms.rewound(state.but(planned=False, plan=None), FIRST, iteration_base(state)),
+    arrived=lambda state: state if _wants(state) or _asks(state) else leave(state, PipelinePhase.Development), wants=_wants,
+)  # fmt: skip

@@ -29,13 +29,12 @@ def _wants(state: RunState) -> tuple[Want, ...]:
         case "fix" | "collect":
             return fixer.mend(state, "reviewing", FIX, *_to_fix(state), then=_mended, shape=FIX_SHAPE)
         case "e2e":
-            return (rooms.commands(state, Purpose.E2e, winner.seat, state.settings.verify.e2e, _ran),)
+            tests = state.settings.verify.e2e
+            return (
+                rooms.commands(state, Purpose.E2e, winner.seat, tests, lambda s, ran: _at(s, e2e=ran.results, step="decide")),
+            )
         case _:
             return ()
-
-
-def _ran(state: RunState, event: events.CommandsEnded) -> RunState:
-    return _at(state, e2e=event.results, step="decide")
 
 
 def panel(state: RunState) -> tuple[SeatKey, ...]:

@@ -18,7 +18,8 @@ def _wants(state: RunState) -> tuple[Want, ...]:
             red, ask = b.outputs("The gate is red", at.red), "Make these commands pass by mending the work, not the checks."
             return fixer.mend(state, "validating", NODE, *red, ask, then=_mended)
         case "format":
-            return (rooms.collect(state, "pre_gate", state.winner, "pre-gate", on(events.WorkCollected, _formatted)),)
+            formatted = on(events.WorkCollected, lambda now, event: _at(rooms.collected(now, event.change)[0], step="gate"))
+            return (rooms.collect(state, "pre_gate", state.winner, "pre-gate", formatted),)
         case step:  # named as what it runs
             cached, lines = step == "gate" and not at.fresh, getattr(state.settings.verify, step)
             return (rooms.commands(state, Purpose(step), seat, lines, _ran, cached=cached),)
@@ -33,10 +34,6 @@ def _arrived(state: RunState) -> RunState:
     if at.step == "gate" and not verify.gate:
         return leave(state, PipelinePhase.CommitMessage, gated=state.chosen.change.tree)
     return state
-
-
-def _formatted(state: RunState, event: events.WorkCollected) -> RunState:
-    return _at(rooms.collected(state, event.change)[0], step="gate")
 
 
 def _mended(state: RunState, event: events.WorkCollected) -> RunState:
