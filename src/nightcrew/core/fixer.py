@@ -51,7 +51,7 @@ def mend(
 
     if getattr(state, part).step == "fix":
         return ask(state, node, *new, then=said, shape=shape)
-    return (rooms.collect(state, node, state.winner, f"a round of {node}", on(WorkCollected, then)),)
+    return rooms.collect(state, node, state.winner, f"a round of {node}", on(WorkCollected, then))
 
 
 def gate_round_left(state: RunState, red: CommandResult) -> bool:

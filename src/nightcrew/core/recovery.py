@@ -60,7 +60,7 @@ def wants(state: RunState) -> tuple[Want, ...]:
         return rooms.author(state, host.label)
     if trouble.step == "collect":
         collected = on(ev.WorkCollected, lambda now, event: _collected(now, trouble, host, event))
-        return (rooms.collect(state, NODE, host.label, f"dev-fix {trouble.attempts + 1}", collected),)
+        return rooms.collect(state, NODE, host.label, f"dev-fix {trouble.attempts + 1}", collected)
     wish = chain.Wish(
         NODE, SEAT, AgentRole.Developer, Answers.Edit, lambda _memory: _brief(state, trouble, host), _mended, label=host.label
     )

@@ -20,7 +20,7 @@ def author(state: RunState, label: Label) -> tuple[Want, ...]:
         start, repairs = state.rewinds[seat]
         return (Want(work(state, effects.ResetWorkspace(node=NODE, start=start, repairs=repairs), label)),)
     setup = state.settings.verify.setup
-    return (commands(state, Purpose.Setup, seat, setup),) if setup and not state.workspaces[seat].set_up else ()
+    return commands(state, Purpose.Setup, seat, setup) if setup and not state.workspaces[seat].set_up else ()
 
 
 def work(state: RunState, effect: E, label: Label) -> E:
@@ -71,7 +71,7 @@ def reader(state: RunState, seat: SeatKey, head: Commit) -> tuple[Want, ...]:
 def commands(
     state: RunState, purpose: Purpose, seat: SeatKey, lines: tuple[str, ...],
     then: Callable[[RunState, events.CommandsEnded], RunState] = lambda state, _event: state, *, cached: bool = False,
-) -> Want:  # fmt: skip
+) -> tuple[Want, ...]:  # fmt: skip
     """Those shell lines to be run in the seat's workspace; `cached` = a gate that a known green tree may answer."""
     candidate = next((c for c in state.candidates.values() if c.seat == seat), None)
     run = effects.RunCommands(
@@ -79,14 +79,14 @@ def commands(
         timeout_s=state.settings.verify.timeout_s, tree=candidate.change.tree if cached and candidate else Tree(""),
         keep_going=purpose in {Purpose.Preflight, Purpose.PreGate},
     )  # fmt: skip
-    return Want(keyed(state, run), on(events.CommandsEnded, then))
+    return (Want(keyed(state, run), on(events.CommandsEnded, then)),)
 
 
-def collect(state: RunState, node: str, label: Label, message: str, means: Means) -> Want:
+def collect(state: RunState, node: str, label: Label, message: str, means: Means) -> tuple[Want, ...]:
     """What stands in a candidate's workspace to be committed."""
     candidate, space = state.candidates.get(label), state.workspaces.get(impl_seat(label))
     start = candidate.start if candidate else space.start if space else state.base
-    return Want(work(state, effects.CollectWork(node=node, start=start, message=message), label), means)
+    return (Want(work(state, effects.CollectWork(node=node, start=start, message=message), label), means),)
 
 
 def with_space(state: RunState, seat: SeatKey, space: Workspace, **changes: object) -> RunState:

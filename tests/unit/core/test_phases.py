@@ -539,7 +539,7 @@ def test_a_collection_that_nobody_asked_for_is_harmless() -> None:
     """`reduce` is total: work collected in FinalValidation while no check was red leaves the gate due."""
     sim = Sim(story()).run(until=lambda s: s.state.phase is P.FinalValidation and s.state.validating.step == "gate")
     state = sim.state
-    stray = rooms.collect(state, "gate-fix", state.winner, "stray", lambda state, _effect, _event: state).effect
+    stray = rooms.collect(state, "gate-fix", state.winner, "stray", lambda state, _effect, _event: state)[0].effect
     assert isinstance(stray, CollectWork)
     answer = sim.world.collected(stray)
     told: tuple[Event, ...] = (EffectStarted(key=stray.key, effect=stray), answer)

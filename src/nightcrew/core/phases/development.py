@@ -26,9 +26,9 @@ def _lane_wants(state: RunState, at: Lane) -> tuple[Want, ...]:
         return chain.ask(state, _wish(state, at))
     if at.step == "collect":
         message = f"work of {at.label}, turn {at.turns}"
-        return (rooms.collect(state, NODE, at.label, message, lambda now, _effect, event: _collected(now, at, event)),)
+        return rooms.collect(state, NODE, at.label, message, lambda now, _effect, event: _collected(now, at, event))
     checks = state.settings.verify.check
-    return (rooms.commands(state, Purpose.Check, impl_seat(at.label), checks, lambda now, event: _checked(now, at, event)),)
+    return rooms.commands(state, Purpose.Check, impl_seat(at.label), checks, lambda now, event: _checked(now, at, event))
 
 
 def _arrived(state: RunState) -> RunState:

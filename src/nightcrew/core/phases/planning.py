@@ -16,7 +16,7 @@ def _wants(state: RunState) -> tuple[Want, ...]:
     missing, verify = rooms.author(state, FIRST), state.settings.verify
     decisive = tuple(dict.fromkeys((*verify.gate, *verify.check)))
     if not missing and state.preflight is None and decisive:
-        return (rooms.commands(state, Purpose.Preflight, impl_seat(FIRST), decisive, _preflighted),)
+        return rooms.commands(state, Purpose.Preflight, impl_seat(FIRST), decisive, _preflighted)
     if missing or not _asks(state):
         return missing
     wish = chain.Wish(NODE, SEAT, AgentRole.Planner, Answers.Text, lambda _memory: _brief(state), _planned)

@@ -30,9 +30,7 @@ def _wants(state: RunState) -> tuple[Want, ...]:
             return fixer.mend(state, "reviewing", FIX, *_to_fix(state), then=_mended, shape=FIX_SHAPE)
         case "e2e":
             tests = state.settings.verify.e2e
-            return (
-                rooms.commands(state, Purpose.E2e, winner.seat, tests, lambda s, ran: _at(s, e2e=ran.results, step="decide")),
-            )
+            return rooms.commands(state, Purpose.E2e, winner.seat, tests, lambda s, ran: _at(s, e2e=ran.results, step="decide"))
         case _:
             return ()
 

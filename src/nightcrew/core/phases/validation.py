@@ -19,10 +19,10 @@ def _wants(state: RunState) -> tuple[Want, ...]:
             return fixer.mend(state, "validating", NODE, *red, ask, then=_mended)
         case "format":
             formatted = on(events.WorkCollected, lambda now, event: _at(rooms.collected(now, event.change)[0], step="gate"))
-            return (rooms.collect(state, "pre_gate", state.winner, "pre-gate", formatted),)
+            return rooms.collect(state, "pre_gate", state.winner, "pre-gate", formatted)
         case step:  # named as what it runs
             cached, lines = step == "gate" and not at.fresh, getattr(state.settings.verify, step)
-            return (rooms.commands(state, Purpose(step), seat, lines, _ran, cached=cached),)
+            return rooms.commands(state, Purpose(step), seat, lines, _ran, cached=cached)
 
 
 def _arrived(state: RunState) -> RunState:
