@@ -59,9 +59,8 @@ def fail(state: RunState, failure: Failure) -> RunState:
 
 
 def fails(
-    state: RunState, kind: str, reason: str, node: str, seat: SeatKey = SeatKey(""), *,
-    detail: Blob | None = None, sign: str = "",
-) -> RunState:  # fmt: skip
+    state: RunState, kind: str, reason: str, node: str, seat: SeatKey = SeatKey(""), *, detail: Blob | None = None, sign: str = ""
+) -> RunState:
     """The run after a failure of no agent; it is told apart by `sign`, where the reason does not say enough."""
     role = Role.Fixer if node in FIX_NODES else _role(state.phase)
     failure = Failure(

@@ -233,8 +233,8 @@ def pick(state: RunState, event: events.FixAsked) -> RunState:
     at, change = state.reviewing, winner.change.but(head=event.head, tree=event.tree)
     state = rooms.with_candidate(state, winner, change=change)
     picked = Reviewing(
-        step="fix", basing=Basing(step="done"), round=at.round, granted=at.granted, picked=event.findings, why=event.reason,
-    )  # fmt: skip
+        step="fix", basing=Basing(step="done"), round=at.round, granted=at.granted, picked=event.findings, why=event.reason
+    )
     marks = {**state.marks, PipelinePhase.Review: (state.chosen, state.base)}
     fresh = {"reviewing": picked, "validating": Validating(), "trying": LandingTry(), "marks": marks}
     return enter(state, PipelinePhase.Review, **fresh)
