@@ -1,78 +1,281 @@
-"""From fields, numbers and sentences of an error (never of an agent's answer) to a class of failure: tables, and the order of belief."""
+"""From the fields, numbers and sentences of an error (never of an agent's answer) to a class of failure: `classify.toml`, and the order of belief.
 
+Codes are words: `insufficient_quota`, `InsufficientQuota` and "insufficient quota" are read alike, so the table holds each meaning once.
+"""
+
+import io
 import re
+import tomllib
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+from typing import Any, NamedTuple
 
+import msgspec
+
+from nightcrew.agents import resets
 from nightcrew.agents.base import Exit, Judged
 from nightcrew.core.work import Class
 
-WORDS: dict[Class, str] = {
-    Class.Auth: "401 403 authentication_error authentication_failed permission_error oauth_org_not_allowed",
-    Class.Billing: "402 billing_error error_max_budget_usd budget_exhausted",
-    Class.ContextTooLong: "413 prompt_too_long request_too_large",
-    Class.InvalidOutput: "max_output_tokens error_max_structured_output_retries",
-    Class.ModelUnavailable: "404 not_found_error model_not_found",
-    Class.Network: "407 408 connection_failed",
-    Class.Overloaded: "503 529 overloaded overloaded_error",
-    Class.Quota: "usage_limit_reached",
-    Class.RateLimit: "429 rate_limit rate_limit_error",
-    Class.Refused: "refusal",
-    Class.ServerError: "500 502 504 api_error server_error timeout_error",
-    Class.Timeout: "max_turns error_max_turns",
-}
-"""What programs and services write into a field made for machines: words and HTTP statuses."""
-_KNOWN = {word: kind for kind, words in WORDS.items() for word in words.split()}
-
-VAGUE = frozenset({400, 402, 403, 404, 429})  # these stand for several classes: the sentence beside them decides
-
-PHRASES: tuple[tuple[Class, str], ...] = (
-    # A denial in the sentence wins over the word it denies.
-    (Class.Overloaded, r"not your usage limit"),
-    (Class.SessionNotFound, r"no conversation found|does not match any session|requires a valid session id"),
-    (Class.SessionInUse, r"session id \S+ is already in use"),
-    (Class.Refused, r"usage policy|unable to respond to this request"),
-    (Class.Billing, r"credit balance is too low|spend limit|payment required|out of credits"),
-    (Class.ContextTooLong, r"prompt is too long|context limit|context window|maximum context length"),
-    (Class.RateLimit, r"(limit|tokens|requests)[^.]{0,60}\bper[ -](minute|second)"),
-    (Class.Quota, r"would exceed your account'?s rate limit|(hit|reached|exceeded) your .{0,40}limit|usage limit"),
-    (Class.Quota, r"(session|weekly|daily|5-hour|five-hour) limit|out of extra usage|specified api usage limits"),
-    (Class.Quota, r"quota exceeded|exceeded your .{0,20}quota"),
-    (Class.Auth, r"not logged in|please run /login|invalid (api key|x-api-key|authentication)|token has expired"),
-    (Class.Auth, r"failed to authenticate|organization has been disabled|login required"),
-    (Class.ModelUnavailable, r"issue with the selected model|model\b.{0,60} (does not exist|not found|not available)"),
-    (Class.InvalidOutput, r"empty or malformed response|not valid json"),
-    (Class.Timeout, r"timed out|deadline exceeded"),
-    (Class.Network, r"econnre|enotfound|etimedout|connection (error|dropped|refused|reset|to the api was lost)"),
-    (Class.Network, r"unable to connect|fetch failed|certificate|proxy"),
-    (Class.Overloaded, r"overloaded|at capacity"),
-    (Class.RateLimit, r"rate.?limit|too many requests"),
-    (Class.ServerError, r"internal server error|bad gateway|service unavailable"),
-    (Class.ConfigError, r"unknown (option|argument|command)|cannot be used with|can only be used with|unrecognized"),
-)
-"""What errors say in words, the more telling first. Matched loosely: lower case, blanks folded, quotes straight."""
-
+SHORT_S = 600.0  # a limit that ends within this is waited for; one that lasts longer is an allowance
+NOTICE = 400  # so long may an answer be that is nothing but a notice
+VAGUE = frozenset({400, 402, 403, 404, 429, 500, 503})  # these stand for several classes: the words beside them decide
 LIMITS = {  # our own bounds, by the supervisor's word for them
     "total": "ran into the time limit of a turn",
     "idle": "printed nothing for too long",
     "first_output": "printed nothing at all for too long",
     "flood": "printed more than a turn may",
 }
+_CLOSING = frozenset({"result", "turn.completed", "turn.failed"})
+_ANSWERS = frozenset({"assistant", "text", "agent_message_chunk", "message_end"})
+Sayings = tuple[tuple[Class, re.Pattern[str]], ...]
+
+
+class Table(NamedTuple):
+    """The file `classify.toml`, compiled."""
+
+    telling: Sayings
+    faint: Sayings
+    statuses: dict[int, Class]
+    exits: dict[int, Class]
+    shapes: dict[str, re.Pattern[str]]
+
+
+class Told(NamedTuple):
+    """What an output tells: the class, the piece that decided, when the limit ends."""
+
+    kind: Class
+    evidence: str = ""
+    reset_at: float | None = None
+
+
+class Stream(NamedTuple):
+    """What a stream of JSON events came to."""
+
+    events: int = 0
+    answer: str = ""  # so far
+    good: str = ""  # the closing event that says so
+    bad: str = ""  # the words of a bad end …
+    closed: bool = False  # … which was the last word
+    refused: Any = None  # the fields of the window that a plan limit closed; empty if it did not
+    rest: str = ""  # the lines that are no event
+
+
+@cache
+def table() -> Table:
+    """What errors say."""
+    told = tomllib.loads(Path(__file__).with_suffix(".toml").read_text("utf-8"))
+    telling, faint = (tuple((Class(kind), re.compile(said)) for kind, said in told[name]) for name in ("telling", "faint"))
+    statuses, exits = ({n: Class(kind) for kind, group in told[name].items() for n in group} for name in ("statuses", "exits"))
+    return Table(telling, faint, statuses, exits, {name: re.compile(shape) for name, shape in told["shapes"].items()})
+
+
+def output(out: str | None, err: str, end: Exit | None, now: float, zone: str) -> Told:
+    """What one whole turn printed, in the order of belief. `out` None: only standard error was kept. `end` None: how it ended is not known."""
+    seen = _stream(out or "")
+    trailer = table().shapes["trailer"].search(seen.answer[-resets.TAIL :])
+    if seen.good and (trailer or _is_notice(seen.answer)):
+        return failure(trailer[0] if trailer else seen.answer, now, zone)
+    if seen.good and (seen.answer.strip() or seen.good == "stopReason"):
+        return Told(Class.Ok, f"{seen.good}, and an answer")
+    if seen.bad and seen.closed:
+        return _failed(seen, err, end, now, zone)
+    if end and end.stopped_by in LIMITS:
+        return Told(Class.Timeout, f"it {LIMITS[end.stopped_by]}")
+    if seen.good:
+        return Told(Class.InvalidOutput, f"{seen.good}, and no answer")
+    if end and (end.signal or end.stopped_by):
+        return Told(Class.Crashed, f"died of signal {end.signal}")
+    if seen.bad:
+        return _failed(seen, err, end, now, zone)
+    if seen.events and not (end and end.code):
+        return _left(seen, now, zone)
+    return _printed(seen.rest if out is not None else None, err, end, now, zone)
+
+
+def _failed(seen: Stream, err: str, end: Exit | None, now: float, zone: str) -> Told:
+    """A stream with a bad end: its words, then what else was printed, then the exit status."""
+    said = failure(seen.bad, now, zone)
+    if said.kind is Class.Crashed:
+        said = _printed(f"{seen.rest}\n{seen.bad}", err, end or Exit(1), now, zone)
+    if said.kind in {Class.Quota, Class.RateLimit} and said.reset_at is None:
+        said = said._replace(reset_at=resets.told(err, now, zone))
+    return said
+
+
+def _left(seen: Stream, now: float, zone: str) -> Told:
+    """A stream without any end."""
+    if seen.refused:
+        return failure(_flat(seen.refused), now, zone)._replace(kind=Class.Quota)
+    if seen.rest.lstrip().startswith("{"):
+        return Told(Class.InvalidOutput, "half a document")
+    if seen.answer.strip() or seen.refused is not None:
+        return Told(Class.Ok, "no error")
+    return Told(Class.Crashed, "left without a closing event")
+
+
+def _printed(out: str | None, err: str, end: Exit | None, now: float, zone: str) -> Told:
+    """Plain text: prose is believed where the end was bad, or where it is nothing but the frame of an error or a known notice."""
+    texts = [text for text in (err, out or "") if text.strip()] if end is None or end.code or out is None else [out]
+    for text in texts:
+        for piece in _pieces(text, end, alone=text is err):
+            if (told := failure(piece, now, zone)).evidence:
+                return told
+    if end and end.code:
+        kind = table().statuses.get(end.code + 256, table().exits.get(end.code, Class.Crashed))
+        return Told(kind, last_line("\n".join(texts).encode()) or f"exit status {end.code}")
+    if out is not None and not out.strip():
+        return Told(Class.InvalidOutput, "nothing was printed")
+    if end is None and any(
+        frame[0].lstrip(" \n>│")[:1] != "⎿" for text in texts for frame in table().shapes["frame"].finditer(text)
+    ):
+        return Told(Class.Crashed, last_line("\n".join(texts).encode()))
+    return Told(Class.InvalidOutput, "half a document") if (out or "").lstrip().startswith('{"') else Told(Class.Ok, "no error")
+
+
+def _pieces(text: str, end: Exit | None, *, alone: bool) -> Iterator[str]:
+    """The pieces of a text that speak of an error: what follows each beginning of one, the last first; then all of it, if that may be."""
+    tail = text[-resets.TAIL :]
+    starts = [match.start() for match in table().shapes["frame"].finditer(tail)]
+    if end and not end.code:
+        starts = [start for start in starts if not tail[:start].strip() and table().shapes["hard"].match(tail, start)]
+    yield from (tail[start:] for start in starts[:-9:-1])
+    if trailer := table().shapes["trailer"].search(tail):
+        yield trailer[0]
+    if (end.code if end else alone) or (not alone and _is_notice(text)):
+        yield tail
+    elif end is None and len(text) <= 2 * NOTICE:
+        yield table().shapes["prose"].sub(" ", text)
+
+
+def failure(text: str, now: float, zone: str) -> Told:
+    """What the words of an error tell. A limit that is over soon is one of rate, one that lasts is an allowance, whatever it is called."""
+    kind, evidence = known(text)
+    at = resets.told(text, now, zone) if kind in {Class.Quota, Class.RateLimit, Class.Billing} else None
+    if at is not None and (kind is Class.Billing or at - now > SHORT_S):
+        kind = Class.Quota
+    elif at is not None and table().shapes["rolling"].search(text.lower()):
+        kind = Class.RateLimit
+    return Told(kind or Class.Crashed, evidence, at)
+
+
+def known(text: str) -> tuple[Class | None, str]:
+    """The class of an error message and the words or the number that decided."""
+    flat, *more = plain(text)
+    found = table().shapes["number"].search(flat)
+    number = int(found[1] or found[2]) if found else 0
+    by_number = (table().statuses[number], found[0].strip()) if found and number in table().statuses else None
+    if by_number and number not in VAGUE:
+        return by_number
+    said = (_said_in(sayings, flat, *more) for sayings in (table().telling, table().faint))
+    return next(said) or by_number or next(said) or (None, "")
+
+
+def _said_in(sayings: Sayings, *readings: str) -> tuple[Class, str] | None:
+    return next(((kind, found[0]) for kind, pattern in sayings for text in readings if (found := pattern.search(text))), None)
+
+
+def plain(text: str) -> tuple[str, ...]:
+    """A text as the table is written: lower case, codes as words, quotes straight, blanks folded; once more without the wraps."""
+    split = (re.sub(r"(?<=[a-z0-9])(?=[A-Z])|[_-]", " ", one).lower() for one in resets.readings(text))
+    return tuple(" ".join(one.split()) for one in split)
+
+
+def _is_notice(answer: str) -> bool:
+    """Whether an answer is nothing but a known notice."""
+    return len(answer) <= NOTICE and table().shapes["opener"].match(plain(answer)[0]) is not None and known(answer)[0] is not None
+
+
+def _stream(out: str) -> Stream:
+    """One pass over the lines of an output, or over all of it as one document."""
+    seen, rest = Stream(), []
+    for raw in io.StringIO(out):
+        if event := _decoded(raw):
+            seen = _event(seen, event)
+        else:
+            rest.append(raw)
+    whole = None if seen.events else _decoded(out)
+    return _event(seen, whole) if whole else seen._replace(rest="".join(rest))
+
+
+def _decoded(text: str) -> dict[str, Any] | None:
+    try:
+        return msgspec.json.decode(text, type=dict[str, Any]) if text.lstrip().startswith("{") else None
+    except ValueError:
+        return None
+
+
+def _event(seen: Stream, event: dict[str, Any]) -> Stream:
+    """The stream after one more event, of whichever program: the closing ones are known by their type and their fields."""
+    sort, sub = _text(event.get("type")), _dict(event.get("item")) or _dict(event.get("part")) or _dict(event.get("message"))
+    seen = seen._replace(events=seen.events + 1)
+    if sort == "rate_limit_event":
+        info = _dict(event.get("rate_limit_info"))
+        return seen._replace(refused={"resets_at": info.get("resetsAt")} if info.get("status") == "rejected" else {})
+    if sort in _ANSWERS or sub.get("type") == "agent_message" or event.get("role") == "assistant":
+        said = _said(event, sub)
+        seen = seen._replace(answer=(seen.answer + said)[-resets.TAIL :] if event.get("delta") else said or seen.answer)
+    elif sort in {"tool_use", "tool_result"}:
+        seen = seen._replace(answer="")
+    stopped = _text(sub.get("stopReason") or sub.get("reason") or _dict(event.get("result")).get("stopReason"))
+    if _is_bad(sort, event, stopped):
+        telling, fields = table().shapes["telling"], {**event, **(seen.refused or {})}
+        words = {name: part for name, part in fields.items() if telling.search(name.lower())}
+        bare = sort == "result" and not words.keys() & {"error", "errors", "result", "message"}
+        closed = sort in _CLOSING or "jsonrpc" in event or sort == "message_end"
+        return seen._replace(good="", bad=seen.bad if bare and seen.bad else _flat(words), closed=closed)
+    if sort in _CLOSING or stopped in {"stop", "end_turn"} or "response" in event:
+        answer = _text(event.get("result")) or _text(event.get("response"))
+        answer = answer if "result" in event and sort else answer or seen.answer
+        return seen._replace(good="stopReason" if "jsonrpc" in event else sort or "response", bad="", closed=False, answer=answer)
+    return seen
+
+
+def _is_bad(sort: str, event: dict[str, Any], stopped: str) -> bool:
+    """Whether an event tells of an error of the whole turn."""
+    if sort == "result":
+        fine = event.get("subtype") in {None, "success"} and event.get("status") in {None, "success"}
+        return bool(event.get("is_error") or event.get("error") or not fine)
+    return sort == "turn.failed" or sort.endswith("error") or stopped == "error" or ("error" in event and sort in {"", "jsonrpc"})
+
+
+def _said(event: dict[str, Any], sub: dict[str, Any]) -> str:
+    """The text of an event of the agent."""
+    content = sub.get("content") or event.get("content")
+    if isinstance(content, list):
+        return "\n".join(_text(part.get("text")) for part in content if isinstance(part, dict))
+    return _text(content) or _text(sub.get("text"))
+
+
+def _flat(value: Any) -> str:
+    """The fields of an error, one a line."""
+    if isinstance(value, dict):
+        return "\n".join(f"{name}: {_flat(part)}" for name, part in value.items() if part not in (None, "", [], {}))
+    return "\n".join(map(_flat, value)) if isinstance(value, list) else str(value)
+
+
+def _dict(value: object) -> dict[str, Any]:
+    return value if isinstance(value, dict) else {}
+
+
+def _text(value: object) -> str:
+    return value if isinstance(value, str) else ""
 
 
 def word(*fields: object) -> Class | None:
-    """The class of the first of these field values that is known."""
-    return next((_KNOWN[str(field)] for field in fields if str(field) in _KNOWN), None)
+    """The class of the first of these field values that is known: a word made for machines, or an HTTP status."""
+    return next((kind for field in fields if field and (kind := status(field, str(field)))), None)
 
 
 def phrase(text: str) -> Class | None:
     """The class that the words of an error message tell, if any do."""
-    flat = " ".join(text.lower().replace("\N{RIGHT SINGLE QUOTATION MARK}", "'").split())
-    return next((kind for kind, pattern in PHRASES if re.search(pattern, flat)), None)
+    return known(text)[0]
 
 
 def status(number: object, said: str) -> Class | None:
     """The class of an HTTP status and the message that came with it; the message alone where there was no answer."""
-    known = word(number)
-    return known if known is not None and number not in VAGUE else phrase(said) or known
+    by_number = table().statuses.get(number) if isinstance(number, int) else None
+    return by_number if by_number is not None and number not in VAGUE else phrase(said) or by_number
 
 
 def one_line(text: str, width: int = 160) -> str:
