@@ -4,6 +4,7 @@ import hashlib
 import os
 import re
 from collections.abc import Mapping
+from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
@@ -75,7 +76,7 @@ def open_repo(path: Path, env: Env) -> Repo:
     if "\n" in os.path.realpath(path):
         raise UserError(f"the path of {path.name.splitlines()[0]} holds a line break", "move the repository")
     here = Checkout(path, env)
-    _check_version(here)
+    _check_version(env.get("PATH", ""))
     folders = ("--path-format=absolute", "--git-common-dir", "--show-toplevel")
     try:
         found = run(here, "rev-parse", *folders, "HEAD", profile=OPERATOR, ok=(0, 128))
@@ -95,10 +96,11 @@ def open_repo(path: Path, env: Env) -> Repo:
     return repo._replace(settings=settings, env=_with_quiet_ssh(env, settings))
 
 
-def _check_version(here: Checkout) -> None:
-    # `merge-tree --write-tree` came with 2.38.
+@cache
+def _check_version(path: str) -> None:
+    # Asked once. `merge-tree --write-tree` came with 2.38.
     try:
-        found = re.search(r"(\d+)\.(\d+)", git(here, "version"))
+        found = re.search(r"(\d+)\.(\d+)", git(Checkout(Path("/"), {"PATH": path}), "version"))
     except GitError as error:
         raise UserError("git cannot be started", "install git 2.38 or newer") from error
     if found and (int(found[1]), int(found[2])) < OLDEST:
