@@ -23,14 +23,9 @@ from nightcrew.core.settings import Limit, Limits, Pipeline
 from nightcrew.core.state import Opened, RunState
 from nightcrew.core.work import PipelinePhase, Purpose
 from nightcrew.engine import local
-from nightcrew.engine.shelter import mode_of
-from nightcrew.engine.tools import Clock, Ctx, Tools, Turnstile
-from nightcrew.git.repo import open_repo
-from nightcrew.git.workspace import Pool
-from nightcrew.journal.blobs import Blobs
-from nightcrew.journal.store import Journal
-from nightcrew.ledger import Ledger
+from nightcrew.engine.tools import Clock, Ctx
 from support import repos
+from support.rooms import opened
 from support.world import RUN, World, story
 
 ATTEMPTS = 1_000
@@ -58,32 +53,11 @@ class Simulated(local.Driver):
         return self.world.answer(effect)
 
 
-def opened(home: Path, repo: Path, world: World) -> Tools:
-    """The rooms that the loop itself needs; git is opened and never asked."""
-    journal, found = Journal(home), open_repo(repo, {})
-    return Tools(
-        home=home,
-        journal=journal,
-        blobs=Blobs(journal.folder(RUN) / "blobs"),
-        ledger=Ledger(home),
-        repo=found,
-        pool=Pool(home / "slots", found),
-        clock=Clock(lambda: world.at, lambda: world.at),
-        mode=mode_of("off"),
-        operator_env={},
-        secrets={},
-        max_turns=4,
-        turnstile=Turnstile(home / "queue"),
-        marker_folder=repo,
-        headline=lambda state: state.phase,
-    )
-
-
 def lives(folder: Path) -> tuple[list[Entry], dict[int, RunState]]:
     """The entries of a thousand attempts, and the state right after every hundredth."""
     world, entries, states = World(red={Purpose.Gate: lambda _tree: 1}), list[Entry](), dict[int, RunState]()
     first = story(roster="alpha", limits=LIFTED, pipeline=Pipeline(plan=False, reviewers=0, gate_fix_rounds=0), land="local")
-    tools = opened(folder / "home", repos.make_repo(folder / "repo"), world)
+    tools = opened(folder / "home", repos.make_repo(folder / "repo"), Clock(lambda: world.at, lambda: world.at))
     tools.journal.create(RUN, "repo", "Do it", world.at, first)
 
     def seen(state: RunState, entry: Entry) -> None:
