@@ -1,8 +1,7 @@
 """A story in words for a terminal: plain lines, no colour. What is told comes from `story`."""
 
 from collections import Counter
-from collections.abc import Callable, Iterator
-from functools import partial
+from collections.abc import Callable, Iterable, Iterator
 
 from nightcrew.app.story import Story, size
 from nightcrew.app.views import EXITS, Conclusion, clock, count, span
@@ -13,15 +12,10 @@ from nightcrew.core.work import Class, Outcome
 __all__ = ["VALVES", "ending_told", "recovery_told", "told"]
 
 
-def told(story: Story) -> list[str]:
-    """The whole story."""
-    return _told(story, SECTIONS)
-
-
 def recovery_told(story: Story) -> list[str]:
     """The recovery alone: where it stands and its record."""
     nothing = [] if story.recovery.record else ["  nothing went wrong for good, so nothing was recovered"]
-    return _told(story, {name: SECTIONS[name] for name in ("Recovery", "Waits", "Rescued work")}) + nothing
+    return told(story, ("Recovery", "Waits", "Rescued work")) + nothing
 
 
 def ending_told(end: Conclusion) -> list[str]:
@@ -32,7 +26,8 @@ def ending_told(end: Conclusion) -> list[str]:
     return [*lines, f"  the whole story: {show}"]
 
 
-def _told(story: Story, sections: dict[str, "Section"]) -> list[str]:
+def told(story: Story, titles: Iterable[str] = ()) -> list[str]:
+    """The whole story, or its sections with these titles."""
     stands, started = story.stands, story.started
     lines = [f"{stands.short} · {started.task.title}", f"  {stands.headline}"]
     lines += [f"  next: {stands.next_command}"] if stands.next_command else []
@@ -40,20 +35,18 @@ def _told(story: Story, sections: dict[str, "Section"]) -> list[str]:
     lasted = f", {span(story.last_at - story.began_at)}" if stands.exit_code != EXITS["running"] else ""
     where = f"target {started.target} · base {story.base[:10]} · sandbox {started.shelter}"
     lines.append(f"  run {stands.run} · began {clock(story.began_at, story.last_at)}{lasted} · {where}")
-    for title, section in sections.items():
-        found = [f"  {text}" for text in section(story)]
+    for title in titles or SECTIONS:
+        section = SECTIONS[title]
+        found = [f"  {text}" for text in (_lines(section, story) if isinstance(section, str) else section(story))]
         lines += [title, *found] if found else []
     return lines
 
 
-def _timed(topic: str, story: Story) -> Iterator[str]:
-    for told in story.lines:
-        if told.topic == topic:
-            yield from (f"{clock(told.at, story.last_at)} {told.what}", *(f"  {more}" for more in told.more))
-
-
-def _once(topic: str, story: Story) -> Iterator[str]:
-    return iter(dict.fromkeys(told.what for told in story.lines if told.topic == topic))
+def _lines(topic: str, story: Story) -> list[str]:
+    mine = [told for told in story.lines if told.topic == topic]
+    if topic in ONCE:
+        return list(dict.fromkeys(told.what for told in mine))
+    return [text for t in mine for text in (f"{clock(t.at, story.last_at)} {t.what}", *(f"  {more}" for more in t.more))]
 
 
 def _seats(story: Story) -> Iterator[str]:
@@ -113,12 +106,10 @@ def _landing(story: Story) -> Iterator[str]:
         yield from [f"undo: {story.stands.undo}"] if story.stands.undo else []
 
 
-Section = Callable[[Story], Iterator[str]]
-# Title and lines of each part of a story; a part without lines is left out.
-SECTIONS: dict[str, Section] = {
-    "Questions": partial(_timed, "question"), "Notes": partial(_once, "note"), "Phases": partial(_timed, "phase"),
-    "Seats": _seats, "Chains": _chains, "Handovers": partial(_timed, "handover"), "Cooling": partial(_once, "cooling"),
-    "Candidates": _candidates, "Review": partial(_timed, "review"), "Commands": partial(_timed, "commands"), "Recovery": partial(_timed, "recovery"),
-    "Waits": partial(_timed, "wait"), "Rescued work": partial(_once, "rescued"), "Cost": _cost, "Kept": partial(_once, "kept"),
-    "Landing": _landing,
+# Title and contents of each part of a story, a topic of its lines or what makes them; a part without lines is left out.
+SECTIONS: dict[str, str | Callable[[Story], Iterator[str]]] = {
+    "Questions": "question", "Notes": "note", "Phases": "phase", "Seats": _seats, "Chains": _chains, "Handovers": "handover",
+    "Cooling": "cooling", "Candidates": _candidates, "Review": "review", "Commands": "commands", "Recovery": "recovery",
+    "Waits": "wait", "Rescued work": "rescued", "Cost": _cost, "Kept": "kept", "Landing": _landing,
 }  # fmt: skip
+ONCE = {"note", "cooling", "rescued", "kept"}  # topics of which nobody asks when or how often
