@@ -109,14 +109,14 @@ def test_an_interrupt_is_recorded_once(crew: Crew) -> None:
 
 
 def test_a_resume_with_a_limit(crew: Crew) -> None:
-    """S265: `--limit` at a resume replaces that limit and no other; a resume without it leaves what was."""
+    """S265: `--limit` at a resume replaces that limit and no other, of a turn too; a resume without it leaves what was."""
     crew.solo(HOLDS)
     parked(crew)
     before = crew.state().started.limits
-    assert crew.call("resume", "--limit", "turns=7", crew.run).code == 0
+    assert crew.call("resume", "--limit", "turns=7", "--limit", "idle=5m", crew.run).code == 0
     now = crew.state().started.limits
-    assert now.turns == Limit(7, mine=True)
-    assert (now.usd, now.wall) == (before.usd, before.wall)
+    assert (now.turns, now.idle_s) == (Limit(7, mine=True), 300.0)
+    assert (now.usd, now.wall, now.turn_s) == (before.usd, before.wall, before.turn_s)
 
 
 def test_a_resume_from_elsewhere(crew: Crew) -> None:

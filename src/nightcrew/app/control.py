@@ -184,9 +184,9 @@ def resume(run: RunId, env: Mapping[str, str], limits: Mapping[str, str], *, rec
 
 def _changed(told: ev.RunStarted, env: Mapping[str, str], limits: Mapping[str, str], *, reconfigure: bool) -> ev.ConfigChanged:
     repo = here.open_repo(wiring.open_journal(env).place(told.repo), env)
-    new = ground.load_config(repo, env, {f"limits.{name}": value for name, value in limits.items()})
+    new = ground.load_config(repo, env, limits)
     if not reconfigure:
-        mine = {name: getattr(new.limits, name) for name in limits}
+        mine = {name: told for name, told in structs.asdict(new.limits).items() if f"limits.{name.removesuffix('_s')}" in limits}
         return ev.ConfigChanged(limits=structs.replace(told.limits, **mine), why="limits")
     roster, why = _roster(new, env)[0], "reconfigured"
     return ev.ConfigChanged(limits=new.limits, roster=roster, roles=new.roles, settings=new.settings, why=why)

@@ -9,8 +9,6 @@ from nightcrew.core.settings import VALVES, Limit
 from nightcrew.core.state import line
 from nightcrew.core.work import Class, Outcome
 
-__all__ = ["VALVES", "ending_told", "recovery_told", "told"]
-
 
 def recovery_told(story: Story) -> list[str]:
     """The recovery alone: where it stands and its record."""

@@ -12,7 +12,7 @@ from nightcrew.app import control, ground
 from nightcrew.app.picking import Pick
 from nightcrew.app.runs import ALL, STOPPED, rows
 from nightcrew.app.seen import RunId, seen
-from nightcrew.app.text import VALVES, ending_told
+from nightcrew.app.text import ending_told
 from nightcrew.app.views import conclusion
 from nightcrew.cli.output import aside, environment, folder, json_option, run_argument, say
 from nightcrew.cli.screen import screen
@@ -20,7 +20,15 @@ from nightcrew.cli.verbs import TABLE
 from nightcrew.errors import UserError
 
 no_wait_option = click.option("--no-wait", is_flag=True, help="Leave (exit 3) when only time is waited for.")
-limit_option = click.option("--limit", multiple=True, metavar="NAME=VALUE", help="usd, tokens, turns, wall; `none` lifts it.")
+
+
+def _limits(_ctx: click.Context, _param: click.Parameter, given: Sequence[str]) -> dict[str, str]:
+    return {f"limits.{name.strip()}": value.strip() for name, _, value in (text.partition("=") for text in given)}
+
+
+limit_option = click.option(
+    "--limit", multiple=True, callback=_limits, metavar="NAME=VALUE", help="usd, tokens, turns, wall (`none` lifts it), turn, idle …"
+)  # fmt: skip
 
 
 @click.command
@@ -36,12 +44,11 @@ limit_option = click.option("--limit", multiple=True, metavar="NAME=VALUE", help
 @no_wait_option
 @json_option
 def run(
-    *, text: tuple[str, ...], file_: Path | None, limit: tuple[str, ...], trust: bool, detach: bool, no_wait: bool, json_: bool,
+    *, text: tuple[str, ...], file_: Path | None, limit: dict[str, str], trust: bool, detach: bool, no_wait: bool, json_: bool,
     **settings: str | None,
 ) -> int:  # fmt: skip
     """Hand off the task TEXT (`-`: what is piped in) and see it through: plan, work, review, gate, landing."""
-    overrides = {name.replace("__", "."): value for name, value in settings.items() if value is not None}
-    overrides |= {f"limits.{name}": value for name, value in _limits(limit).items()}
+    overrides = limit | {name.replace("__", "."): value for name, value in settings.items() if value is not None}
     words = sys.stdin.buffer.read().decode(errors="surrogateescape") if text == ("-",) else " ".join(text) if text else None
     if (verb := (words or "").strip()) in TABLE:
         raise UserError(f"'{verb}' is a verb, not a task", f"for the verb: nightcrew {verb}; a task takes more words")
@@ -70,12 +77,12 @@ def _trusts() -> bool:
 @no_wait_option
 @json_option
 def resume(
-    *, run: str | None, limit: tuple[str, ...], reconfigure: bool, take_over: bool, all_: bool, no_wait: bool, json_: bool
+    *, run: str | None, limit: dict[str, str], reconfigure: bool, take_over: bool, all_: bool, no_wait: bool, json_: bool
 ) -> int:
     """Let RUN (the newest if none is named) go on where it was; nothing is paid twice."""
     if all_:
         return _resume_all(json_=json_)
-    control.resume(found := seen(environment(), run).run, environment(), _limits(limit), reconfigure=reconfigure)
+    control.resume(found := seen(environment(), run).run, environment(), limit, reconfigure=reconfigure)
     return _drive(found, json_=json_, wait=not no_wait, take_over=take_over)
 
 
@@ -175,14 +182,6 @@ def demo(*, crash: bool) -> int:
     us = shlex.join(["env", f"NIGHTCREW_HOME={where.env['NIGHTCREW_HOME']}", sys.executable, "-m", "nightcrew"])
     click.echo(f"Look around: cd {where.project} && {us} show\nClear it away: rm -rf {where.root}")
     return conclusion(left.state).exit_code
-
-
-def _limits(given: Sequence[str]) -> dict[str, str]:
-    """`usd=5` and so on, by name. What the values mean is the configuration's to say."""
-    limits = {name.strip(): value.strip() for name, _, value in (text.partition("=") for text in given)}
-    if not all(name in VALVES and value for name, value in limits.items()):
-        raise UserError(f"'{' '.join(given)}' is not a limit", f"there are {', '.join(VALVES)}; write it as --limit usd=5")
-    return limits
 
 
 def _drive(run: RunId, *, json_: bool, wait: bool, take_over: bool = False, fix: Pick | None = None, detach: bool = False) -> int:

@@ -127,9 +127,11 @@ def _layer(file: str, data: dict[str, Any], lines: dict[Spot, int], kinds: Kinds
 
 
 def _home(spot: Spot, error: UserError) -> str:
-    """Where a key that is unknown here belongs."""
-    homes = [f"[{name}]" for name, table in TABLES.items() if spot[-1] in table and error.message == "unknown key"]
-    return f"it belongs in {' or '.join(homes)}" if homes else ""
+    """Where a key that is unknown here belongs, or what there is instead."""
+    if error.message != "unknown key":
+        return ""
+    homes, known = [f"[{name}]" for name, table in TABLES.items() if spot[-1] in table], TABLES.get(str(spot[0]))
+    return f"it belongs in {' or '.join(homes)}" if homes else f"there are {', '.join(known)}" if known else ""
 
 
 def _wrong(entries: tuple[dict[str, Any], ...], kinds: Kinds) -> Iterator[tuple[Spot, UserError]]:

@@ -36,6 +36,7 @@ MISTAKES = [
     ("gate = 'x'\n", "1: gate: unknown key (it belongs in [verify])"),
     ("[verify]\ngaet = 'x'\n", '2: verify.gaet: unknown key (did you mean "gate"?)'),
     ("[pipeline]\nmode = 'x'\n", "2: pipeline.mode: unknown key (it belongs in [land] or [sandbox])"),
+    ("[limits]\nmoney = 3\n", "2: limits.money: unknown key (there are usd, tokens, turns, wall, turn, first_output, idle)"),
     ("verify = 3\n", "1: verify: 3 is not a table"),
     ("[verify]\ngate = 3\n", "2: verify.gate: 3 is not a command"),
     ("[verify]\ngate = ['x',\n3]\n", "3: verify.gate: 3 is not a command"),
