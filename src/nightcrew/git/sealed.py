@@ -5,6 +5,7 @@ import re
 import time
 from collections.abc import Mapping
 from pathlib import Path
+from shutil import which
 from types import MappingProxyType
 from typing import NamedTuple, Protocol
 
@@ -121,9 +122,11 @@ def _environment(profile: Profile, env: Env) -> dict[str, str]:
     return {k: value for k, value in env.items() if not k.startswith("GIT_") or OPERATORS_GIT.fullmatch(k)} | FIXED
 
 
-def _bounded(profile: Profile) -> tuple[str, ...]:
-    # A remote or a signing program may hang, and we may be dead by then: the system's own `timeout` ends it a little after we would have.
-    return () if profile is PLAIN else ("timeout", "-k", "5", f"{profile.limit_s * 1.1 + 1:.0f}")
+def _bounded(profile: Profile, env: Env) -> tuple[str, ...]:
+    # A remote or a signing program may hang, and we may be dead by then: the system's own `timeout`, where there is one, ends it a
+    # little after we would have.
+    found = None if profile is PLAIN else which("timeout", path=env.get("PATH"))
+    return (found, "-k", "5", f"{profile.limit_s * 1.1 + 1:.0f}") if found else ()
 
 
 def run(
@@ -133,7 +136,8 @@ def run(
     options, cwd, theirs = place.where
     # Settings on the command line are stronger than any file.
     settings = (word for key, value in profile.settings for word in ("-c", f"{key}={value}"))
-    words, full = (*_bounded(profile), "git", *settings, *options, *args), {**_environment(profile, theirs), **env}
+    full = {**_environment(profile, theirs), **env}
+    words = (*_bounded(profile, full), "git", *settings, *options, *args)
     until, pause = time.monotonic() + LOCK_WAIT_S, 0.02
     while True:
         ended = call(words, cwd=cwd, env=full, stdin=stdin, timeout_s=profile.limit_s)
