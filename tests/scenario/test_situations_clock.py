@@ -4,7 +4,7 @@ import asyncio
 import time
 from collections.abc import Callable
 
-from nightcrew.app import wiring
+from nightcrew.app import control, wiring
 from nightcrew.core.events import (
     ChainReset,
     CompletionMarkerEmitted,
@@ -14,6 +14,7 @@ from nightcrew.core.events import (
     Entry,
     HandedOver,
     RecoveryAttempted,
+    RecoveryEscalated,
     RecoverySucceeded,
 )
 from nightcrew.core.ids import RunId
@@ -192,6 +193,31 @@ def test_a_quota_asks_nobody_twice_at_once(crew: Crew) -> None:
     assert [start["node"] for start in crew.starts() if start["run"] == second].count("implement") == 2
     began = next(e for e in crew.entries(second) if isinstance(e.event, EffectBegun) and "/StartTurn/" in e.event.key)
     assert began.at - crew.entries(second)[0].at >= 1_700.0
+
+
+def test_the_last_level_and_a_hopeless_end_are_told_once_each(crew: Crew) -> None:
+    """Level 4 reached: one notification; the same end three times there, with the same files: one more, and a question. No resume repeats them."""
+    told = crew.home / "told"
+    crew.solo(REFUSES, recovery={"dev_fix": False}, notify={"command": ["sh", "-c", f"echo {{summary}} >> {told}"]})
+    run = begin(crew)
+    seen: list[str] = []
+
+    def slow(state: RunState, _entry: Entry) -> None:
+        seen.extend(told.read_text().splitlines() if told.exists() and "stuck" not in state.questions else [])
+        if state.trouble is not None and state.trouble.attempts == 15 and not state.parked:
+            control.park(run, crew.env, now=True)
+
+    drive(crew, run, slow)
+    assert not [line for line in seen if "Starting over ends the same way" in line]
+    crew.call("resume", "--no-wait", run)
+    asleep = crew.call("resume", "--no-wait", run)
+
+    assert asleep.code == 3, asleep
+    assert [e.to_level for e in crew.facts(RecoveryEscalated)] == [2, 3, 4]
+    first, second = told.read_text().splitlines()
+    assert first == f"{run}: recovery starts over: 10 attempts did not help: I will not"
+    assert second.startswith(f"{run}: Starting over ends the same way again and again")
+    assert f"nightcrew answer {run[-4:]} go" in crew.call("show", run).out
 
 
 def test_a_very_long_sleep_is_told_once(crew: Crew) -> None:

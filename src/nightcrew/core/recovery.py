@@ -15,6 +15,7 @@ from nightcrew.core.work import Brief, Candidate, Class, Failure, Outcome, Pipel
 
 SEAT = SeatKey("dev-fix")
 PAUSE, MARKER = "recovery", "marker"  # nodes
+LAST_LEVEL = 4  # which starts over from the first commit; reaching it is told to a person, once
 FREE_ATTEMPTS = 3  # that follow each other without a pause
 UNAVAILABLE_FIRST_S, UNAVAILABLE_LONGEST_S = 60.0, 1800.0
 STUCK, LOGIN = "stuck", "login"  # questions
@@ -25,7 +26,7 @@ SLOW_FIRST_S, SLOW_LONGEST_S = 900.0, 6 * 3600.0
 
 def level_of(attempts: int) -> int:
     """The level that so many attempts call for: 1-3 → 1, 4-6 → 2, 7-9 → 3, from 10 on → 4."""
-    return 0 if attempts == 0 else min(4, (attempts + 2) // 3)
+    return 0 if attempts == 0 else min(LAST_LEVEL, (attempts + 2) // 3)
 
 
 def pause_s(state: RunState, attempts: int) -> float:
@@ -208,8 +209,8 @@ def _unavailable(state: RunState, trouble: Trouble) -> RunState:
 
 
 def at_once(state: RunState) -> RunState:
-    """The run with the pause between two attempts over."""
-    return _with(state, wait_until=0.0)
+    """The run after a person said that it be tried again: the pause is over, and what ends alike counts anew."""
+    return _with(state, wait_until=0.0, same=0)
 
 
 def _attempted(state: RunState, event: ev.RecoveryAttempted) -> RunState:

@@ -82,7 +82,9 @@ def _answer(state: RunState, event: ev.EffectAnswer) -> RunState:
     if opened is None:
         return _late(state, event)
     if isinstance(event, ev.Ongoing):
-        return state.but(open={**state.open, event.key: opened.but(begun=True)})
+        asked = state.questions.get(opened.effect.question) if isinstance(opened.effect, fx.Ask) else None
+        told = {asked.id: asked.but(told=True)} if asked else {}
+        return state.but(open={**state.open, event.key: opened.but(begun=True)}, questions={**state.questions, **told})
     before, state = state, _cut_off(_billed(_closed(state, event.key), opened, event), opened, event)
     if isinstance(event, ev.Cancelled):
         return state

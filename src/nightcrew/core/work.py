@@ -256,3 +256,4 @@ class Question(Data, frozen=True, omit_defaults=True):
     holds: bool
     asked_at: float
     how: str = ""  # the words that `answer` takes, for the reader
+    told: bool = False  # somebody was told of it, which a park or a resume does not repeat

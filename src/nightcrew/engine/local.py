@@ -14,12 +14,13 @@ from typing import NamedTuple
 
 from nightcrew.core import reducer
 from nightcrew.core.effects import Ask, Effect, Land, Timer
-from nightcrew.core.events import Cancelled, EffectStarted, Entry, Event, HandlerCrashed, ParkAsked, Record
+from nightcrew.core.events import Cancelled, EffectStarted, Entry, Event, HandlerCrashed, ParkAsked, Record, RecoveryEscalated
 from nightcrew.core.ids import EffectId, RunId
 from nightcrew.core.phases import landing
+from nightcrew.core.recovery import LAST_LEVEL
 from nightcrew.core.state import Opened, RunState, line
 from nightcrew.database import Unusable, unusable
-from nightcrew.engine import handlers
+from nightcrew.engine import handlers, waits
 from nightcrew.engine.tools import Ctx, Tools
 from nightcrew.errors import UserError
 from nightcrew.journal.store import Journal, Lease, effect_folder
@@ -112,6 +113,9 @@ class Driver:
             fresh = next((w for w in want if not isinstance(w, Record) and w.key not in self.state.open), None)
             if due is not None:
                 self._append(due)
+                if isinstance(due, RecoveryEscalated) and due.to_level == LAST_LEVEL:
+                    told = f"recovery starts over: {due.reason}"
+                    asyncio.get_running_loop().run_in_executor(None, waits.tell, self._tools, self.state, told)
             elif fresh is not None:
                 self._append(EffectStarted(key=fresh.key, effect=fresh))
             else:

@@ -9,9 +9,9 @@ import msgspec
 
 from nightcrew.core import events as ev
 from nightcrew.core.effects import Ask, EmitCompletionMarkerAndTerminate, Timer
-from nightcrew.core.state import agent_of
+from nightcrew.core.state import RunState, agent_of
 from nightcrew.database import put
-from nightcrew.engine.tools import Ctx, off
+from nightcrew.engine.tools import Ctx, Tools, off
 from nightcrew.git.repo import Repo
 from nightcrew.git.sealed import Checkout, run
 from nightcrew.notify import notify
@@ -25,7 +25,7 @@ async def wait(effect: Timer, ctx: Ctx) -> ev.EffectAnswer:
     """Until the wall clock says so, but never longer than the span; early when an agent it waits for is free again."""
     clock, began = ctx.tools.clock, ctx.tools.clock.elapsed()
     if effect.agents and effect.span_s > ctx.state().settings.ladder.max_sleep_s and not ctx.begun:
-        await off(_notify, ctx, f"{ctx.run}: {effect.why}, for {effect.span_s / 3600:.0f} hours")
+        await off(tell, ctx.tools, ctx.state(), f"{effect.why}, for {effect.span_s / 3600:.0f} hours")
         ctx.tell(ev.EffectBegun(key=effect.key))
     while True:
         left = min(effect.fire_at - clock.now(), effect.span_s - (clock.elapsed() - began))
@@ -44,9 +44,11 @@ def _thawed(effect: Timer, ctx: Ctx) -> bool:
 
 
 async def ask(effect: Ask, ctx: Ctx) -> ev.EffectAnswer:
-    """Tell a person once, then stay open: the answer comes through the inbox and ends this by cancelling it."""
+    """Tell a person once for each question, then stay open: the answer comes through the inbox and ends this by cancelling it."""
     if not ctx.begun:
-        await off(_notify, ctx, f"{ctx.run}: {effect.text}")
+        known = ctx.state().questions.get(effect.question)
+        if not (known and known.told):
+            await off(tell, ctx.tools, ctx.state(), effect.text)
         ctx.tell(ev.Asked(key=effect.key))
     await asyncio.Event().wait()
     raise AssertionError("an event that nobody sets was set")
@@ -68,7 +70,7 @@ async def emit(effect: EmitCompletionMarkerAndTerminate, ctx: Ctx) -> ev.Event:
     except OSError as error:
         why = f"{error.strerror or error}: {error.filename or ''}".strip(": ")
         return ev.CompletionMarkerWriteFailed(is_failure=failed, error=why)
-    await off(_notify, ctx, f"{ctx.run}: {effect.reason}: {state.started.task.title}")
+    await off(tell, ctx.tools, state, f"{effect.reason}: {state.started.task.title}")
     return ev.CompletionMarkerEmitted(is_failure=failed)
 
 
@@ -86,7 +88,8 @@ def foreign(repo: Repo, top: Path) -> str:
     return "" if ours and not path.is_symlink() else f"{MARKER} is not one of ours"
 
 
-def _notify(ctx: Ctx, summary: str) -> None:
-    if command := ctx.state().settings.notify:
-        home = Path(ctx.tools.operator_env.get("HOME", "/"))
-        notify(command, ctx.tools.redacted(summary), env=ctx.tools.operator_env, cwd=home)
+def tell(tools: Tools, state: RunState, what: str) -> None:
+    """Tell the person, who named a command for it, what happened in the run."""
+    if command := state.settings.notify:
+        home = Path(tools.operator_env.get("HOME", "/"))
+        notify(command, tools.redacted(f"{state.started.run}: {what}"), env=tools.operator_env, cwd=home)

@@ -565,11 +565,17 @@ def test_an_absent_login_asks_a_person_and_goes_on() -> None:
 
 
 def test_the_same_end_again_and_again_asks_a_person_once() -> None:
-    """Level 4 three times with the same failure and unchanged files: one question that holds nothing, and slow tries."""
+    """Level 4 three times with the same failure and unchanged files: one question that holds nothing, and slow tries. After `go` it counts anew."""
     sim = hopeless(ladder=Ladder(dev_fix=False)).run(until=until(16))
     assert [(q.id, q.holds) for q in sim.state.questions.values()] == [("stuck", False)]
     assert [round(t.span_s) for t in sim.started(Timer)][-4:] == [900, 1_800, 3_600, 7_200]
     assert len(sim.facts(Asked)) == 1
+    sim.put(Answered(question="stuck", text="go"))
+    tried = len(sim.facts(RecoveryAttempted))
+    sim.run(until=until(tried + 2))
+    assert sim.state.questions == {}
+    sim.run(until=until(tried + 3))
+    assert [q.id for q in sim.state.questions.values()] == ["stuck"]
     sim.put(Answered(question="stuck", text="stop"))
     assert sim.run().state.phase is P.Interrupted
 
