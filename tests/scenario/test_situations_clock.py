@@ -13,6 +13,7 @@ from nightcrew.core.events import (
     EffectBegun,
     Entry,
     HandedOver,
+    ParkAsked,
     RecoveryAttempted,
     RecoveryEscalated,
     RecoverySucceeded,
@@ -205,7 +206,7 @@ def test_the_last_level_and_a_hopeless_end_are_told_once_each(crew: Crew) -> Non
     def slow(state: RunState, _entry: Entry) -> None:
         seen.extend(told.read_text().splitlines() if told.exists() and "stuck" not in state.questions else [])
         if state.trouble is not None and state.trouble.attempts == 15 and not state.parked:
-            control.park(run, crew.env, now=True)
+            control.say(run, ParkAsked(now=True), crew.env)
 
     drive(crew, run, slow)
     assert not [line for line in seen if "Starting over ends the same way" in line]

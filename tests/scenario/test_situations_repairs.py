@@ -29,6 +29,25 @@ def test_repairs_go_on_top_of_a_reset(crew: Crew) -> None:
     assert crew.facts(RecoverySucceeded) == [RecoverySucceeded(level=2, total_attempts=4)]
 
 
+def test_at_the_last_level_all_repairs_are_one(crew: Crew) -> None:
+    """Rulings 27: from level 4 on the repairs of a trouble are one commit on its first commit, however many there were; none is lost."""
+    several: Turn = {"node": "dev-fix", "do": [{"write": "cure{turn}.txt", "text": "x\n"}]}
+    gate = "test $(ls | grep -c cure) -ge 12 || { echo ill; exit 1; }"
+    crew.solo(several, pipeline=NO_ROUNDS, recovery={"pause": "0.01s", "pause_max": "0.01s"}, gate=gate)
+
+    done = crew.call("run", "write the note")
+
+    assert done.code == 0, done
+    resets = [e.effect for e in crew.facts(EffectStarted) if "/ResetWorkspace/" in e.key]
+    assert [len(reset.repairs) for reset in resets if reset.as_one] == [10, 2, 2]
+    one = resets[-1].repairs[0]
+    assert crew.git("rev-parse", f"{one}^") == resets[-1].start == crew.git("merge-base", one, "main~1")
+    assert crew.git("diff", "--name-only", f"{one}^", one).splitlines() == sorted(f"cure{n}.txt" for n in range(1, 12))
+    names = crew.git("ls-tree", "--name-only", "main").splitlines()
+    assert {"note.txt", *(f"cure{n}.txt" for n in range(1, 13))} <= set(names)
+    assert crew.facts(RecoverySucceeded) == [RecoverySucceeded(level=4, total_attempts=12)]
+
+
 def test_a_repair_that_conflicts_is_left_out(crew: Crew) -> None:
     """R03, R21: a repair of a gate-fix's line does not fit without it: left out, the later ones are on top, all of it rescued."""
     fixes: Turn = {"node": "gate-fix", "turn": 2, "do": [{"write": "line.txt", "text": "theirs\n"}]}

@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from nightcrew.core import recovery
-from nightcrew.core.effects import CollectWork, Effect, StartTurn
+from nightcrew.core.effects import CollectWork, Effect, ResetWorkspace, StartTurn
 from nightcrew.core.events import (
     CompletionMarkerEmitted,
     DevFixCompleted,
@@ -41,6 +41,7 @@ class Simulated(local.Driver):
     """The engine's loop with a world in place of its handlers; time passes in timers alone."""
 
     world: World
+    mends: bool
 
     def _fly(self, opened: Opened, work: Work, *, stopping: bool) -> None:
         super()._fly(opened, work if stopping else self._answered, stopping=stopping)
@@ -48,13 +49,13 @@ class Simulated(local.Driver):
     async def _answered(self, effect: Effect, ctx: Ctx) -> Event:
         if isinstance(effect, StartTurn):
             ctx.tell(EffectBegun(key=effect.key))
-        if isinstance(effect, CollectWork) and effect.node == "dev-fix":
+        if isinstance(effect, CollectWork) and effect.node == "dev-fix" and not self.mends:
             self.world.edited.discard(effect.slot)  # it finds nothing to mend
         return self.world.answer(effect)
 
 
-def lives(folder: Path) -> tuple[list[Entry], dict[int, RunState]]:
-    """The entries of a thousand attempts, and the state right after every hundredth."""
+def lives(folder: Path, *, mends: bool = False) -> tuple[list[Entry], dict[int, RunState]]:
+    """The entries of a thousand attempts, and the state right after every hundredth. `mends` = each dev-fix changes something."""
     world, entries, states = World(red={Purpose.Gate: lambda _tree: 1}), list[Entry](), dict[int, RunState]()
     first = story(roster="alpha", limits=LIFTED, pipeline=Pipeline(plan=False, reviewers=0, gate_fix_rounds=0), land="local")
     tools = opened(folder / "home", repos.make_repo(folder / "repo"), Clock(lambda: world.at, lambda: world.at))
@@ -69,7 +70,7 @@ def lives(folder: Path) -> tuple[list[Entry], dict[int, RunState]]:
 
     lease = tools.journal.acquire(RUN)
     driver = Simulated(tools, RUN, lease, seen)
-    driver.world = world
+    driver.world, driver.mends = world, mends
     with pytest.raises(Enough):
         asyncio.run(driver.drive())
     lease.release()
@@ -114,6 +115,19 @@ def test_a_gate_that_never_passes(tmp_path: Path) -> None:
     waited = pauses(entries)
     assert waited[:3] == [0.0, 0.0, 0.0]
     assert all(0.8 * full <= span <= full for span, full in zip(waited[3:], documented(), strict=False))
+
+
+def test_a_thousand_repairs_that_do_not_help(tmp_path: Path) -> None:
+    """R06, rulings 27: every dev-fix changes something and none helps: all are on top of each reset, and the state stays as small as it was."""
+    entries, states = lives(tmp_path, mends=True)
+
+    digits = 200
+    assert max(size(s) for s in states.values()) < size(states[100]) + digits
+    resets = [
+        e.event.effect for e in entries if isinstance(e.event, EffectStarted) and isinstance(e.event.effect, ResetWorkspace)
+    ]
+    assert max(len(reset.repairs) for reset in resets) <= 10
+    assert all(len(reset.repairs) == 2 for reset in resets[-900:])
 
 
 def pauses(entries: list[Entry]) -> list[float]:

@@ -100,6 +100,7 @@ class ResetWorkspace(Request, frozen=True, tag=True):
 
     start: Commit
     repairs: tuple[Commit, ...] = ()
+    as_one: bool = False  # they become one commit
 
 
 class RescueWork(Request, frozen=True, tag=True):

@@ -208,9 +208,9 @@ def _unavailable(state: RunState, trouble: Trouble) -> RunState:
     return _with(state, unavailable=True, waits=waits + 1, wait_until=0.0 if free else until)
 
 
-def at_once(state: RunState) -> RunState:
-    """The run after a person said that it be tried again: the pause is over, and what ends alike counts anew."""
-    return _with(state, wait_until=0.0, same=0)
+def at_once(state: RunState, **more: object) -> RunState:
+    """The run with the pause between two attempts over."""
+    return _with(state, wait_until=0.0, **more)
 
 
 def _attempted(state: RunState, event: ev.RecoveryAttempted) -> RunState:

@@ -222,7 +222,7 @@ def _replied(state: RunState, event: ev.Answered) -> RunState:
         return recovery.ending(state, "the base is red and the start was declined")
     if word in {"stop", "no"}:
         return recovery.ending(state, "stopped by the operator")
-    return recovery.at_once(state) if question in {recovery.STUCK, recovery.LOGIN} else state
+    return recovery.at_once(state, same=0) if question in {recovery.STUCK, recovery.LOGIN} else state
 
 
 def blocked(state: RunState) -> Question | None:

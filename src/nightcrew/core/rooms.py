@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from nightcrew.core import effects, events
 from nightcrew.core.ids import AgentId, Commit, Label, SeatKey, Tree, impl_seat
-from nightcrew.core.state import E, Means, RunState, Want, Workspace, branch_of, iteration_base, keyed, on, without
+from nightcrew.core.state import E, Means, Repair, RunState, Want, Workspace, branch_of, iteration_base, keyed, line, on, without
 from nightcrew.core.work import Candidate, Change, Purpose
 
 NODE = "workspace"
@@ -18,7 +18,8 @@ def author(state: RunState, label: Label) -> tuple[Want, ...]:
         return (Want(work(state, effects.PrepareWorkspace(node=NODE, start=start), label)),)
     if seat in state.rewinds:
         start, repairs = state.rewinds[seat]
-        return (Want(work(state, effects.ResetWorkspace(node=NODE, start=start, repairs=repairs), label)),)
+        as_one = state.trouble is not None and state.trouble.level >= 4
+        return (Want(work(state, effects.ResetWorkspace(node=NODE, start=start, repairs=repairs, as_one=as_one), label)),)
     setup = state.settings.verify.setup
     return commands(state, Purpose.Setup, seat, setup) if setup and not state.workspaces[seat].set_up else ()
 
@@ -47,10 +48,18 @@ def was_reset(state: RunState, effect: effects.ResetWorkspace, event: events.Wor
     if candidate := state.candidates.get(effect.label):
         change = candidate.change.but(head=event.head, tree=event.tree)
         state = with_candidate(state, candidate, change=change)
-    if state.trouble is None or not event.skipped:
+    if state.trouble is None:
         return state
     repairs = tuple(r.but(left_out=r.left_out or r.commit in event.skipped) for r in state.trouble.repairs)
-    return state.but(trouble=state.trouble.but(repairs=repairs))
+    kept = _as_one(repairs, effect, event.head) if effect.as_one else repairs
+    return state.but(trouble=state.trouble.but(repairs=kept))
+
+
+def _as_one(repairs: tuple[Repair, ...], effect: effects.ResetWorkspace, head: Commit) -> tuple[Repair, ...]:
+    """Those that were put on top are one now, at `head`; those that conflict this time are told of once more, then forgotten."""
+    on_top = [r.summary for r in repairs if r.commit in effect.repairs and not r.left_out]
+    rest = tuple(r for r in repairs if (r.commit in effect.repairs) == r.left_out)
+    return (*rest, Repair(head, line("; ".join(reversed(on_top)), 400))) if on_top else rest
 
 
 def candidate(state: RunState, label: Label, agent: AgentId) -> Candidate | None:

@@ -50,9 +50,12 @@ def _made_one(effect: fx.CollectWork, ctx: Ctx, ws: Workspace, head: str) -> boo
     before = candidate.change.head if candidate else space.start if space else effect.start
     if head == before or git(ws, "rev-list", "--parents", "-1", head).split()[1:] == [before]:
         return False
-    one = commit_tree(ws, tree_of(ws, head), before, effect.message, ctx.at)
-    put_branch(ws, verify(ws), one)
+    _as_one(ws, head, before, effect.message, ctx.at)
     return True
+
+
+def _as_one(ws: Workspace, head: str, parent: str, message: str, at: float) -> None:
+    put_branch(ws, verify(ws), commit_tree(ws, tree_of(ws, head), parent, message, at))
 
 
 def sync(effect: fx.SyncBase | fx.ContinueRebase | fx.UndoRebase, ctx: Ctx) -> ev.BaseSynced:
@@ -77,6 +80,9 @@ def reset(effect: fx.ResetWorkspace, ctx: Ctx) -> ev.WorkspaceReset:
     again, saved = workspace.reset(ctx.tools.pool, ws, effect.start)
     skipped = tuple(repair for repair in effect.repairs if not _mended(again, repair, ctx.at))
     head, tree = head_of(again)
+    if effect.as_one and head != effect.start:
+        _as_one(again, head, effect.start, "dev-fixes so far", ctx.at)
+        head = head_of(again)[0]
     if head != effect.start:
         snapshot.publish(ctx.tools.repo, again, ctx.run, effect.label, head)
     return ev.WorkspaceReset(key=effect.key, head=Commit(head), tree=Tree(tree), rescued=saved.ref, skipped=skipped)

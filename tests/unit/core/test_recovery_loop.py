@@ -40,7 +40,7 @@ from nightcrew.core.events import (
     WorkspaceLost,
     WorkspaceReset,
 )
-from nightcrew.core.ids import AgentId, Tree
+from nightcrew.core.ids import AgentId, Commit, Tree
 from nightcrew.core.settings import Ladder, Pipeline, Verify
 from nightcrew.core.state import Trouble
 from nightcrew.core.work import Class, Finding, PipelinePhase, Purpose, Reviewed, Severity, Vote
@@ -447,6 +447,25 @@ def test_the_repair_is_kept_through_every_level() -> None:
     assert second.repairs[:3] == first.repairs[1:4]
     turn = [t for t in sim.started(StartTurn) if t.node == "dev-fix"][-1]
     assert any("left out" in part.text for part in turn.brief.parts)
+
+
+def test_at_the_last_level_the_repairs_are_one() -> None:
+    """Rulings 27: from attempt 10 on the kept repairs are one; one that conflicts is told of in the next prompt, and then forgotten."""
+    sim = red_gate().run(until=until(10))
+    sim.says(
+        ResetWorkspace,
+        lambda effect: WorkspaceReset(key=effect.key, head=Commit("one"), tree=Tree("t"), skipped=effect.repairs[:1]),
+        times=1,
+    )
+    made = [r.commit for r in trouble(sim).repairs]
+    sim.run(until=lambda s: len(trouble(s).repairs) < 10)
+    assert [(r.commit, r.left_out) for r in trouble(sim).repairs] == [(made[0], True), ("one", False)]
+    sim.run(until=until(11))
+    turn = [t for t in sim.started(StartTurn) if t.node == "dev-fix"][-1]
+    assert any("left out" in part.text for part in turn.brief.parts)
+    sim.run(until=lambda s: s.started(ResetWorkspace)[-1].repairs[:1] == ("one",) and not s.state.rewinds)
+    assert len(trouble(sim).repairs) == 1
+    assert all(len(r.summary) <= 400 for r in trouble(sim).repairs)
 
 
 def test_no_change_compares_with_the_start_of_the_work() -> None:
