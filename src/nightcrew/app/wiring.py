@@ -46,11 +46,11 @@ def open_tools(run: RunId, env: Mapping[str, str], max_turns: int, clock: Clock 
         pool=pool, clock=clock or Clock(), mode=mode_of(told.settings.shelter.mode), operator_env=dict(env),
         secrets={str(agent): values for agent, values in found.items()}, max_turns=max_turns,
         turnstile=Turnstile(home / "targets" / queue), marker_folder=pool.repo.work_tree or pool.repo.git_dir, headline=headline,
-        zone=_zone(env), redacted=redactor.text,
+        zone=zone_of(env), redacted=redactor.text,
     )  # fmt: skip
 
 
-def _zone(env: Mapping[str, str]) -> str:
+def zone_of(env: Mapping[str, str]) -> str:
     """The host's zone by name, for clocks that a program prints without one."""
     _, known, name = os.path.realpath("/etc/localtime").partition("zoneinfo/")
     return env.get("TZ", "").lstrip(":") or (name if known else time.tzname[0])

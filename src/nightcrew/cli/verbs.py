@@ -35,6 +35,7 @@ TABLE = {  # verb: the module of this room where it lives, and its one line of h
     "demo": ("driving", "see a task land on a small project, with scripted agents"),
     "stats": ("reading", "what each agent was worth so far"),
     "replay": ("reading", "a run as it stood at an earlier fact"),
+    "classify": ("failing", "what nightcrew makes of an agent's output"),
     "completion": ("standing", "a script that completes words in your shell"),
 }
 

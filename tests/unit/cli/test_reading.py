@@ -8,6 +8,7 @@ import pytest
 from msgspec import Struct, structs
 
 from nightcrew.app.control import Cleaned
+from nightcrew.app.failing import Verdict
 from nightcrew.app.ground import AgentRow, Check
 from nightcrew.app.runs import Row
 from nightcrew.app.seen import Replayed
@@ -116,7 +117,7 @@ def test_every_shape_is_documented_field_by_field() -> None:
     """docs/json.md has one heading for each verb with `--json`, and under it exactly the fields that are printed."""
     shapes: dict[str, type] = {
         "list": Row, "show": Story, "show --recovery": Recovery, "replay": Replayed, "run, resume, answer, fix": Conclusion,
-        "agents": AgentRow, "clean": Cleaned, "stats": Worth,
+        "agents": AgentRow, "clean": Cleaned, "stats": Worth, "classify": Verdict,
     }  # fmt: skip
     assert documented() == {name: fields(kind) for name, kind in shapes.items()} | {"doctor": ["checks", "settings"]}
     assert fields(Check) == ["name", "ok", "text", "hint"]

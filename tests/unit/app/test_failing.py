@@ -1,0 +1,82 @@
+"""What outputs of agents are taken for: two corpora of labelled rows, and the verb that reads one."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from nightcrew.app import failing
+from nightcrew.errors import UserError
+from support.scoring import Row, Score, asked, rows, score
+from unit.cli.faces import nightcrew
+
+
+def told(row: Row) -> tuple[str, str | None]:
+    """Label and reset time of a row."""
+    found = failing.verdict(row, {})
+    return found.label, found.reset_at
+
+
+def scored(name: str, *, half: int | None = None) -> Score:
+    """The score of a corpus, or of every second of its rows."""
+    found = rows(name)
+    return score(found if half is None else found[half::2], told)
+
+
+def test_the_samples() -> None:
+    """The labelled samples: no good turn is called a failure, no failure is called good, no time is invented."""
+    found = scored("samples.jsonl")
+    assert found.strict >= 97, found.wrong
+    assert found.action >= 99, found.wrong
+    assert found.resets >= 97, found.wrong
+    assert (found.alarms, found.lost, found.invented) == (0, 0, 0), found.wrong
+
+
+@pytest.mark.parametrize("half", [0, 1])
+def test_outputs_in_other_words(half: int) -> None:
+    """Rows in other wordings, languages, zones and wraps, written before the tables; the second half was never tuned on."""
+    found = scored("wild.jsonl", half=half)
+    assert found.strict >= 95, found.wrong
+    assert found.action >= 97, found.wrong
+    assert found.resets >= 97, found.wrong
+    assert (found.alarms, found.invented) == (0, 0), found.wrong
+
+
+def test_each_class_says_what_is_done() -> None:
+    """What nightcrew would do follows from the class, by the sets that the chain itself goes by."""
+    does = {text: failing.verdict({"text": text, "exit_code": 1}, {}).does for text in ("529 Overloaded", "out of credits", "?")}
+    assert does["529 Overloaded"].startswith("asks the same agent again after a pause")
+    assert does["out of credits"].startswith("asks the next agent now")
+    assert does["?"].startswith("asks the same agent once more")
+
+
+def test_one_output_is_read_and_explained(tmp_path: Path) -> None:
+    """`classify` prints class, action, reset time and the piece that decided."""
+    (tmp_path / "out.txt").write_text("You've hit your weekly limit · resets 8am (America/Halifax)\n", "utf-8")
+    words = ("classify", "out.txt", "--exit-code", "1", "--as-of", "2026-10-14T11:47:00+00:00")
+    assert nightcrew(tmp_path, *words, cwd=tmp_path).out.splitlines() == [
+        "quota",
+        "nightcrew asks the next agent now; this one cools down",
+        "reset: 2026-10-15T11:00:00Z",
+        "because of: weekly limit",
+    ]
+    found = json.loads(nightcrew(tmp_path, *words, "--json", cwd=tmp_path).out)
+    assert (found["label"], found["reset_at"]) == ("quota", "2026-10-15T11:00:00Z")
+
+
+def test_rows_are_answered_one_by_one(tmp_path: Path) -> None:
+    """`--jsonl` answers every row with its id, in the host's zone that the row names."""
+    asked_ = [asked(row) for row in rows("samples.jsonl")[:60:6]]
+    (tmp_path / "rows").write_text("\n".join(map(json.dumps, asked_)) + "\n", "utf-8")
+    answers = [json.loads(line) for line in nightcrew(tmp_path, "classify", "--jsonl", "rows", cwd=tmp_path).out.splitlines()]
+    assert [(one["id"], one["label"], one["reset_at"]) for one in answers] == [(row["id"], *told(row)) for row in asked_]
+
+
+@pytest.mark.parametrize("words", [("--as-of", "noon"), ("--jsonl",)])
+def test_what_is_no_output_is_a_mistake(tmp_path: Path, words: tuple[str, ...]) -> None:
+    """A time that is none, and a line that is no row, are one line and exit 2."""
+    (tmp_path / "rows").write_text('["no", "row"]\n', "utf-8")
+    said = nightcrew(tmp_path, "classify", "rows", *words, cwd=tmp_path)
+    assert (said.code, len(said.err.splitlines())) == (2, 1)
+    with pytest.raises(UserError):
+        failing.verdict({"text": "x", "exit_code": "one"}, {})
