@@ -117,8 +117,11 @@ def _left(seen: Stream, now: float, zone: str) -> Told:
 def _printed(out: str | None, err: str, end: Exit | None, now: float, zone: str) -> Told:
     """Plain text: prose is believed where the end was bad, or where it is nothing but the frame of an error or a known notice."""
     texts = [text for text in (err, out or "") if text.strip()] if end is None or end.code or out is None else [out]
+    if end is None:  # what was said after an error shows that it was overcome
+        spoken = table().shapes["speaks"]
+        texts = [text[max((match.start() for match in spoken.finditer(text)), default=0) :] for text in texts]
     for text in texts:
-        for piece in _pieces(text, end, alone=text is err):
+        for piece in _pieces(text, end, alone=out is None):
             if (told := failure(piece, now, zone)).evidence:
                 return told
     if end and end.code:
@@ -126,9 +129,7 @@ def _printed(out: str | None, err: str, end: Exit | None, now: float, zone: str)
         return Told(kind, last_line("\n".join(texts).encode()) or f"exit status {end.code}")
     if out is not None and not out.strip():
         return Told(Class.InvalidOutput, "nothing was printed")
-    if end is None and any(
-        frame[0].lstrip(" \n>│")[:1] != "⎿" for text in texts for frame in table().shapes["frame"].finditer(text)
-    ):
+    if end is None and any(text[start:].lstrip(" \n>│")[:1] != "⎿" for text in texts for start in _starts(text, end)):
         return Told(Class.Crashed, last_line("\n".join(texts).encode()))
     return Told(Class.InvalidOutput, "half a document") if (out or "").lstrip().startswith('{"') else Told(Class.Ok, "no error")
 
@@ -136,16 +137,22 @@ def _printed(out: str | None, err: str, end: Exit | None, now: float, zone: str)
 def _pieces(text: str, end: Exit | None, *, alone: bool) -> Iterator[str]:
     """The pieces of a text that speak of an error: what follows each beginning of one, the last first; then all of it, if that may be."""
     tail = text[-resets.TAIL :]
-    starts = [match.start() for match in table().shapes["frame"].finditer(tail)]
-    if end and not end.code:
-        starts = [start for start in starts if not tail[:start].strip() and table().shapes["hard"].match(tail, start)]
-    yield from (tail[start:] for start in starts[:-9:-1])
+    yield from (tail[start:] for start in _starts(tail, end)[:-9:-1])
     if trailer := table().shapes["trailer"].search(tail):
         yield trailer[0]
     if (end.code if end else alone) or (not alone and _is_notice(text)):
         yield tail
     elif end is None and len(text) <= 2 * NOTICE:
         yield table().shapes["prose"].sub(" ", text)
+
+
+def _starts(text: str, end: Exit | None) -> list[int]:
+    """Where the words of errors begin; after a good end only at the very beginning."""
+    starts = [match.start() for match in table().shapes["frame"].finditer(text)]
+    hard = table().shapes["hard"]
+    return (
+        starts if end is None or end.code else [start for start in starts if not text[:start].strip() and hard.match(text, start)]
+    )
 
 
 def failure(text: str, now: float, zone: str) -> Told:
@@ -236,7 +243,12 @@ def _is_bad(sort: str, event: dict[str, Any], stopped: str) -> bool:
     if sort == "result":
         fine = event.get("subtype") in {None, "success"} and event.get("status") in {None, "success"}
         return bool(event.get("is_error") or event.get("error") or not fine)
-    return sort == "turn.failed" or sort.endswith("error") or stopped == "error" or ("error" in event and sort in {"", "jsonrpc"})
+    return (
+        sort == "turn.failed"
+        or sort.endswith("error")
+        or stopped == "error"
+        or (isinstance(event.get("error"), dict) and sort in {"", "assistant"})
+    )
 
 
 def _said(event: dict[str, Any], sub: dict[str, Any]) -> str:

@@ -1,4 +1,4 @@
-"""What outputs of agents are taken for: two corpora of labelled rows, and the verb that reads one."""
+"""What outputs of agents are taken for: three corpora of labelled rows, and the verb that reads one."""
 
 import json
 from pathlib import Path
@@ -40,6 +40,15 @@ def test_outputs_in_other_words(half: int) -> None:
     assert found.action >= 97, found.wrong
     assert found.resets >= 97, found.wrong
     assert (found.alarms, found.invented) == (0, 0), found.wrong
+
+
+def test_outputs_as_people_report_them() -> None:
+    """Wrapped, framed and cut as they stand in public reports; many may be read in more than one way."""
+    found = scored("reported.jsonl")
+    assert found.strict >= 82, found.wrong
+    assert found.action >= 97, found.wrong
+    assert found.resets >= 97, found.wrong
+    assert (found.alarms, found.lost, found.invented) == (0, 0, 0), found.wrong
 
 
 def test_each_class_says_what_is_done() -> None:
