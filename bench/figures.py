@@ -31,7 +31,7 @@ LATE_S = 30.0
 ENOUGH_S = 75.0
 """When eight at once have taken so long altogether, the rest of `IN_A_ROW` is left out."""
 LISTED = 10_000
-LONG_JOURNAL = 10_000
+LONG_JOURNAL = 100_000
 
 EDIT, GATE = "echo four >> f1.txt", "grep -q four f1.txt"
 ALONE = "[pipeline]\nplan = false\nreviewers = 0\n"
@@ -167,6 +167,8 @@ def opening(here: Machine, run: str) -> Iterator[Figure]:
     wall = statistics.median(stage.cost(argv, here).wall_s - stage.cost(bare, here).wall_s for _ in range(5))
     yield Figure(f"opening a journal of {LONG_JOURNAL} entries", wall, 0.5, "s")
     yield Figure("... and telling the run's story (show)", stage.run(here, "show", run).wall_s, None, "s")
+    journals.forget_snapshots(here.state)
+    yield Figure("opening it without its snapshot, by folding every entry", stage.cost(argv, here).wall_s, None, "s")
 
 
 def spent_by_turn(here: Machine) -> list[float]:

@@ -1,5 +1,6 @@
 """Journals as a long life leaves them: many runs, and one run of many entries, each made from a real run's own facts."""
 
+import sqlite3
 from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
@@ -8,6 +9,7 @@ from msgspec import structs
 
 from nightcrew.core.events import EffectStarted, Event, RunStarted
 from nightcrew.core.ids import RunId
+from nightcrew.engine.local import folded
 from nightcrew.journal import codec
 from nightcrew.journal.store import Journal
 
@@ -29,7 +31,7 @@ def many_runs(home: Path, count: int) -> None:
 
 
 def long_run(home: Path, count: int) -> str:
-    """A run of `count` entries that takes the newest run's fourth turn again and again; its id."""
+    """A run of `count` entries that takes the newest run's fourth turn again and again, with a snapshot at its end; its id."""
     journal = Journal(home)
     newest = journal.recent(1)[0]
     run = RunId("20300101-000000-beef")
@@ -42,6 +44,7 @@ def long_run(home: Path, count: int) -> str:
     while seq < count:
         some = tuple(islice(facts, min(BATCH, count - seq)))
         seq = journal.append(lease, seq, began_at + seq, *some)[-1].seq
+    journal.snapshot_save(lease, seq, folded(journal, run))
     lease.release()
     journal.close()
     return run
@@ -71,3 +74,9 @@ def renamed(fact: Event, old: str, new: str, was: int, number: int) -> Event:
     data = codec.encode(fact).replace(old.encode(), new.encode())
     data = data.replace(b'/impl-A/%d"' % was, b'/impl-A/%d"' % number)
     return codec.decode(data, codec.SCHEMA)
+
+
+def forget_snapshots(home: Path) -> None:
+    """What a newer version finds: facts alone."""
+    with sqlite3.connect(home / "journal.db") as connection:
+        connection.execute("DELETE FROM snapshots")

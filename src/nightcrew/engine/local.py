@@ -26,6 +26,7 @@ from nightcrew.errors import UserError
 from nightcrew.journal.store import Journal, Lease, effect_folder
 from nightcrew.proc.call import end_all, leave
 
+SNAPSHOT_EVERY = 200  # entries between two snapshots, which are a cache only
 UNWRITABLE = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EROFS})  # what a disk says that takes nothing more
 PRINTED = "driver.log"  # in a run's folder: what a driver without a terminal prints
 LOOK_S = 0.02  # between two looks whether it drives
@@ -53,6 +54,7 @@ class Driver:
         self._tools, self._run, self._lease, self._on_entry, self._enough = tools, run, lease, on_entry, enough
         self._flights: dict[EffectId, Flight] = {}
         self._facts: asyncio.Queue[Event | Unusable | None] = asyncio.Queue()  # None: somebody rang
+        self._kept = 0
         self.state = folded(tools.journal, run)
 
     async def drive(self, *, wait: bool = True) -> RunState:
@@ -96,6 +98,10 @@ class Driver:
                 self._on_entry(self.state, entry)
         if not landing.queues(self.state) and not any(isinstance(o.effect, Land) for o in self.state.open.values()):
             self._tools.turnstile.leave()
+        if self.state.seq - self._kept >= SNAPSHOT_EVERY:
+            with suppress(Exception):  # a cache: what cannot be kept is folded again
+                self._tools.journal.snapshot_save(self._lease, self.state.seq, self.state)
+                self._kept = self.state.seq
 
     def _take(self, fact: Event | Unusable | None) -> None:
         if isinstance(fact, Unusable):
@@ -246,9 +252,10 @@ async def _still() -> None:
 
 
 def folded(journal: Journal, run: RunId) -> RunState:
-    """A run's state, from all its facts; 10,000 take 0.4 s."""
-    state = None
-    for entry in journal.entries(run):
+    """A run's state: its newest snapshot with the later facts folded in; the whole journal where there is none."""
+    known = journal.snapshot_load(run, RunState)
+    state = known[1] if known else None
+    for entry in journal.entries(run, known[0] if known else 0):
         state = reducer.begin(entry) if state is None else reducer.reduce(state, entry)
     if state is None:
         raise UserError(f"run {run} has no beginning", "its journal is damaged")

@@ -2,11 +2,13 @@
 
 from collections.abc import Callable, Mapping
 from functools import cache
+from hashlib import sha256
 from typing import Any
 
 import msgspec
 from msgspec import Struct, structs
 
+from nightcrew import __version__
 from nightcrew.core.events import Event
 from nightcrew.core.roster import Agent
 from nightcrew.core.settings import Settings
@@ -49,6 +51,12 @@ def decode(data: bytes, schema: int, lifters: Lifters = LIFTERS, newest: int = S
 def _decoder() -> msgspec.json.Decoder[Event]:
     union: Any = Event  # mypy knows a union as a form, not as a type; msgspec takes both
     return msgspec.json.Decoder(union)
+
+
+@cache
+def state_key(kind: type[Struct]) -> str:
+    """A fingerprint of what `kind` looks like in this version of nightcrew. A snapshot under another key is no snapshot."""
+    return sha256(msgspec.json.encode([__version__, msgspec.json.schema(kind)], order="sorted")).hexdigest()[:16]
 
 
 def cleaned(value: Any, redactor: Redactor, field: str = "") -> Any:

@@ -11,6 +11,9 @@ CREATE TABLE entries (
     run TEXT NOT NULL REFERENCES runs (run), seq INTEGER NOT NULL, at REAL NOT NULL, schema INTEGER NOT NULL, event BLOB NOT NULL,
     PRIMARY KEY (run, seq)
 ) WITHOUT ROWID;
+CREATE TABLE snapshots (
+    run TEXT PRIMARY KEY REFERENCES runs (run), seq INTEGER NOT NULL, key TEXT NOT NULL, state BLOB NOT NULL
+) WITHOUT ROWID;
 CREATE TABLE inbox (
     id INTEGER PRIMARY KEY AUTOINCREMENT, run TEXT NOT NULL REFERENCES runs (run), at REAL NOT NULL,
     schema INTEGER NOT NULL, word BLOB NOT NULL, taken INTEGER
@@ -38,6 +41,12 @@ UPDATE runs SET line = ?2 WHERE run = ?1 AND line <> ?2;
 
 -- name: entries
 SELECT seq, at, schema, event FROM entries WHERE run = ? AND seq > ? ORDER BY seq LIMIT ?;
+
+-- name: save_snapshot
+INSERT OR REPLACE INTO snapshots (run, seq, key, state) VALUES (?, ?, ?, ?);
+
+-- name: snapshot
+SELECT seq, state, key FROM snapshots WHERE run = ?;
 
 -- name: recent
 SELECT run, repo, title, created_at,

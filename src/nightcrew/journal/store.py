@@ -1,4 +1,4 @@
-"""The journal itself: runs, their facts, leases, people's words, places. What writes returns when the disk has it."""
+"""The journal itself: runs, their facts, leases, snapshots, people's words, places. What writes returns when the disk has it."""
 
 import os
 import time
@@ -6,7 +6,10 @@ from collections.abc import Iterator
 from contextlib import ExitStack, suppress
 from io import FileIO
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
+
+import msgspec
+from msgspec import Struct
 
 from nightcrew.core.events import Entry, Event
 from nightcrew.core.ids import EffectId, RunId, short
@@ -19,6 +22,8 @@ __all__ = ["Fenced", "Journal", "JournalUnusable", "Lease", "SeqMoved", "Word", 
 
 PAGE = 1000
 GLANCES = 100  # how often a taken lease is tried again, a millisecond apart: who only looks at it has it for microseconds
+
+S = TypeVar("S", bound=Struct)
 
 
 class Fenced(Exception):  # noqa: N818 — what happened, not a mistake
@@ -156,6 +161,10 @@ class Journal:
             raise UserError(f"there is no run '{run}'", "`nightcrew list` shows them")
         return int(row[0])
 
+    def _check(self, lease: Lease) -> None:
+        if self._fence(lease.run) != lease.fence:
+            raise Fenced(f"another process took run {lease.run} over")
+
     def append(
         self, lease: Lease, expected: int, at: float, *events: Event, takes: tuple[int, ...] = (), line: str = ""
     ) -> tuple[Entry, ...]:
@@ -166,8 +175,7 @@ class Journal:
         clean = [codec.cleaned(event, self._redactor) for event in events]
         entries = tuple(Entry(seq, at, event) for seq, event in enumerate(clean, expected + 1))
         with self._db.transaction():
-            if self._fence(lease.run) != lease.fence:
-                raise Fenced(f"another process took run {lease.run} over")
+            self._check(lease)
             last = self.last_seq(lease.run)
             if last != expected:
                 raise SeqMoved(f"expected to follow entry {expected}, the last is {last}")
@@ -191,6 +199,23 @@ class Journal:
             for seq, at, schema, data in page:
                 yield Entry(seq, at, codec.decode(data, schema))
             after = page[-1][0]
+
+    def snapshot_save(self, lease: Lease, seq: int, state: Struct) -> None:
+        """Keep the state as folded up to `seq`, in place of an older one: a cache, never the truth. Raises `Fenced`."""
+        data, key = msgspec.msgpack.encode(state), codec.state_key(type(state))
+        with self._db.transaction():
+            self._check(lease)
+            self._db.change(self._sql["save_snapshot"], lease.run, seq, key, data)
+
+    def snapshot_load(self, run: RunId, kind: type[S]) -> tuple[int, S] | None:
+        """The last state kept and its seq; None when there is none of this `kind` and version: fold anew."""
+        row = self._db.row(self._sql["snapshot"], run)
+        if row is None or row[2] != codec.state_key(kind):  # the key costs 8 ms: asked for only when there is a row
+            return None
+        try:
+            return row[0], msgspec.msgpack.decode(row[1], type=kind)
+        except msgspec.MsgspecError:
+            return None
 
     def say(self, run: RunId, at: float, word: Event) -> int:
         """Leave a word for the run's driver, wake it, and give the word's id. Works whether anybody drives it or not."""

@@ -1,10 +1,12 @@
-"""Runs, facts and places of one process."""
+"""Runs, facts, snapshots and places of one process."""
 
 import sqlite3
 import stat
+from functools import reduce
 from pathlib import Path
 
 import pytest
+from msgspec import Struct
 
 from nightcrew.core.events import CancelAsked, Entry, Event, Noted, ResumeAsked
 from nightcrew.core.ids import RunId
@@ -14,6 +16,19 @@ from nightcrew.journal.store import Fenced, Journal, SeqMoved
 from nightcrew.redact import Redactor
 
 RUN = RunId("20260830-153012-a1b2")
+
+
+class Count(Struct, frozen=True):
+    """A state that counts: how many facts were folded, and how many of them here and now."""
+
+    facts: int = 0
+    text: str = ""
+
+
+def fold(state: Count, entry: Entry) -> Count:
+    """One more fact."""
+    event = entry.event
+    return Count(state.facts + 1, state.text + (event.text if isinstance(event, Noted) else "."))
 
 
 def noted(journal: Journal, run: RunId = RUN) -> list[str]:
@@ -80,6 +95,47 @@ def test_one_run_does_not_touch_another(journal: Journal) -> None:
     journal.append(lease, 1, 3.0, Noted(text="x"))
     journal.append(second, 1, 3.0, Noted(text="y"))
     assert (noted(journal), noted(journal, other)) == (["first", "x"], ["other", "y"])
+
+
+# ── snapshots ─────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_a_snapshot_changes_nothing_but_the_work(journal: Journal) -> None:
+    """The state is the same with and without a snapshot, and with one only later facts are folded."""
+    lease = journal.acquire(RUN)
+    journal.append(lease, 1, 2.0, *[Noted(text=str(n)) for n in range(5)])
+    assert journal.snapshot_load(RUN, Count) is None
+    whole = reduce(fold, journal.entries(RUN), Count())
+    assert whole == Count(6, "first01234")
+    journal.snapshot_save(lease, 4, Count(4, "first012"))
+    kept = journal.snapshot_load(RUN, Count)
+    assert kept == (4, Count(4, "first012"))
+    later = list(journal.entries(RUN, kept[0]))
+    assert [entry.seq for entry in later] == [5, 6]
+    assert reduce(fold, later, kept[1]) == whole
+
+
+class Other(Struct, frozen=True):
+    """The state of another version of the code."""
+
+    facts: int = 0
+
+
+def test_a_snapshot_of_other_code_is_dropped(journal: Journal) -> None:
+    """A snapshot of another shape of state is as good as none: everything is folded."""
+    journal.snapshot_save(journal.acquire(RUN), 1, Other(77))
+    assert journal.snapshot_load(RUN, Count) is None
+    assert journal.snapshot_load(RUN, Other) == (1, Other(77))
+
+
+def test_a_damaged_snapshot_is_dropped(journal: Journal) -> None:
+    """Bytes that are no state are as good as none."""
+    journal.snapshot_save(journal.acquire(RUN), 1, Count(9))
+    assert journal.snapshot_load(RUN, Count) == (1, Count(9))
+    with sqlite3.connect(journal.home / "journal.db") as plain:
+        plain.execute("UPDATE snapshots SET state = x'c1'")
+    plain.close()
+    assert journal.snapshot_load(RUN, Count) is None
 
 
 # ── lists and names ───────────────────────────────────────────────────────────────────────────────────────────────
@@ -233,11 +289,13 @@ def test_a_fact_of_a_newer_schema_stops_the_reader(journal: Journal) -> None:
 
 
 def test_a_lease_of_another_number_cannot_write(journal: Journal) -> None:
-    """The fence is compared in every append (rulings 8)."""
+    """The fence is compared in every append and every snapshot (rulings 8)."""
     old = journal.acquire(RUN)
     new = journal.acquire(RUN, take_over=True)
     assert new.fence == old.fence + 1
     with pytest.raises(Fenced):
         journal.append(old, 1, 2.0, Noted(text="old"))
+    with pytest.raises(Fenced):
+        journal.snapshot_save(old, 1, Count(1))
     journal.append(new, 1, 2.0, Noted(text="new"))
     assert noted(journal) == ["first", "new"]
