@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from nightcrew.core.events import CommitMade, CommitRefused, Landed, LandingRefused, RunStarted
+from nightcrew.core.events import CommitMade, CommitRefused, DevFixTriggered, Landed, LandingRefused, RunStarted
 from nightcrew.core.ids import short
 from support import repos
 from support.crew import Crew, Turn, rejects
@@ -146,18 +146,25 @@ def test_a_lock_left_in_the_repository(crew: Crew) -> None:
 
 
 def test_the_target_is_deleted(crew: Crew) -> None:
-    """The target branch goes while the agent works: never made anew by force; the work is safe and the run says so."""
-    crew.solo(HOLDS, {"node": "dev-fix", "do": [{"hang": "plain"}]}, recovery={"ceiling": 1})
+    """The target branch goes while the agent works: a question that names it, no recovery, nothing made by force; brought back, it lands."""
+    crew.solo(HOLDS)
     process = crew.start("run", "write the note")
     crew.begun(process, "impl-A")
+    tip = crew.git("rev-parse", "main")
     crew.git("branch", "-D", "main")
     (crew.played / "go").touch()
-    crew.until(lambda e: type(e).__name__ in {"DevFixTriggered", "Landed", "CompletionMarkerEmitted"}, process)
-    crew.call("cancel", crew.run)
 
-    assert crew.end(process).code in {0, 1}
+    done = crew.end(process)
 
-    assert "refs/heads/main" not in repos.refs(crew.repo) or len(crew.facts(Landed)) == 1
+    assert done.code == 1, done
+    assert "no branch main here" in done.out
+    assert f"nightcrew answer {short(crew.run)} go" in done.out
+    assert "refs/heads/main" not in repos.refs(crew.repo)
+    assert crew.facts(DevFixTriggered) == []
+    crew.git("branch", "main", tip)
+    assert crew.answer("go").code == 0
+    assert len(crew.facts(Landed)) == 1
+    assert crew.seats() == ["alpha@implement", "alpha@commit"]
 
 
 def test_the_person_goes_on_working(crew: Crew) -> None:

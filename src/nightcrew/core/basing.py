@@ -3,7 +3,7 @@
 from nightcrew.core import effects, events, fixer, rooms
 from nightcrew.core.chain import FIX_SEAT
 from nightcrew.core.ids import Tree
-from nightcrew.core.state import Basing, RunState, Want, on
+from nightcrew.core.state import Basing, RunState, Want, asking, on
 from nightcrew.core.trouble import fails, leave
 from nightcrew.core.work import Failure, Outcome, PipelinePhase
 
@@ -71,6 +71,9 @@ def _synced(state: RunState, event: events.BaseSynced) -> RunState:
             step = "fix" if rounds < state.settings.pipeline.conflict_rounds else "undo"
             reason = event.note or "conflicts remain"
             return _at(state, step=step, tip=event.tip, paths=event.paths, rounds=rounds + 1, reason=reason)
+        case "gone":
+            text = f"{event.note}. Put it there again (git branch {state.started.target} {state.base[:10]}) and go on?"
+            return asking(state, "target", text, holds=True, how="go | stop")
         case "failed":
             return _at(state, step="undo", tip=event.tip, reason=event.note)
         case "undone":

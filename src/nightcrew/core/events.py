@@ -199,7 +199,7 @@ class WorkCollected(Answer, frozen=True, tag=True):
 
 
 class BaseSynced(Answer, frozen=True, tag=True):
-    """How the work stands to the target's tip: `same`, `rebased`, `conflict` (in `paths`), `failed`, `landed` already, or `undone`."""
+    """How the work stands to the target's tip: `same`, `rebased`, `conflict` (in `paths`), `failed`, `landed` already, `undone`, or its target `gone`."""
 
     state: str
     tip: Commit

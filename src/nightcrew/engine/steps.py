@@ -8,6 +8,7 @@ from nightcrew.core.state import line
 from nightcrew.core.trouble import NODE as DEV_FIX
 from nightcrew.core.work import Change
 from nightcrew.engine.tools import Ctx
+from nightcrew.errors import UserError
 from nightcrew.git import collect as work, landing, snapshot, workspace
 from nightcrew.git.collect import commit_tree, head_of, put_branch, tree_of
 from nightcrew.git.repo import Target
@@ -63,7 +64,10 @@ def sync(effect: fx.SyncBase | fx.ContinueRebase | fx.UndoRebase, ctx: Ctx) -> e
     repo = ctx.tools.repo
     match effect:
         case fx.SyncBase():
-            found = work.sync(repo, ctx.verified(effect.slot), ctx.run, effect.base, effect.head, target_of(ctx), ctx.at)
+            try:
+                found = work.sync(repo, ctx.verified(effect.slot), ctx.run, effect.base, effect.head, target_of(ctx), ctx.at)
+            except UserError as gone:  # the target is not there any more
+                found = work.Synced("gone", effect.base, effect.head, "", note=gone.message)
         case fx.ContinueRebase():
             found = work.resume_rebase(repo, ctx.verified(effect.slot), ctx.run, effect.tip, effect.head, ctx.at)
         case fx.UndoRebase():

@@ -157,8 +157,8 @@ def _compared(ws: Workspace, start: str, found: Collected) -> tuple[Collected, l
 class Synced(NamedTuple):
     """How work stands to the target's tip: `head` and `tree` on `tip`, or as they were; `paths` in conflict wait for a fixer."""
 
-    # `landed`: the target has it already. `failed`: a fixer did not end the rebase rightly, `note` says why.
-    state: Literal["same", "rebased", "conflict", "landed", "failed", "undone"]
+    # `landed`: the target has it already. `failed`: a fixer did not end the rebase rightly, `note` says why. `gone`: there is no target.
+    state: Literal["same", "rebased", "conflict", "landed", "failed", "undone", "gone"]
     tip: str
     head: str
     tree: str
