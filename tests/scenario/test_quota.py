@@ -28,7 +28,7 @@ def waits(event: object) -> bool:
 
 
 def test_the_second_agent_takes_over(crew: Crew) -> None:
-    """T023, F01: alpha's quota is spent: beta does the work; the handover says quota and why; nobody is asked twice."""
+    """T023: alpha's quota is spent: beta does the work; the handover says quota and why; nobody is asked twice."""
     chained(crew, SPENT)
 
     done = crew.call("run", "write the note")

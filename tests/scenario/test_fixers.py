@@ -1,0 +1,105 @@
+"""The fixer chain in whole runs, counted by agent processes: who takes the seat, what it is told, and that nobody is billed twice."""
+
+from pathlib import Path
+
+from nightcrew.core.events import DevFixTriggered, HandedOver
+from support.crew import LOCAL, Crew, Turn
+
+SPENT: Turn = {"agent": "beta", "do": [{"notice": "quota", "reason": "weekly limit reached", "reset_in": 3600}]}
+ILL = "{ echo ill; exit 1; }"
+
+
+def fixed(crew: Crew, *turns: Turn, gate: str, rounds: int = 2) -> None:
+    """alpha implements, beta and then gamma fix; no plan, no review."""
+    crew.settle(
+        *crew.agents("alpha", "beta", "gamma"),
+        roles={"developer": "alpha", "fixer": ["beta", "gamma"], "committer": "alpha"},
+        pipeline={"plan": False, "reviewers": 0, "gate_fix_rounds": rounds},
+        land=LOCAL,
+        verify={"gate": [gate]},
+    )
+    crew.git("switch", "-qc", "mine")
+    crew.play(SPENT, *turns)
+
+
+def handed(crew: Crew) -> list[tuple[str, str, str, str]]:
+    """The newest run's handovers."""
+    return [(h.node, h.from_agent, h.to_agent, str(h.fail)) for h in (e.handover for e in crew.facts(HandedOver))]
+
+
+def fixers(crew: Crew) -> list[str]:
+    """Who was started for a gate-fix."""
+    return [seat for seat in crew.seats() if seat.endswith("@gate-fix")]
+
+
+def test_the_first_fixer_is_spent(crew: Crew) -> None:
+    """F01, F02: beta's quota is spent at the gate-fix: gamma fixes, told everything, in a session of its own; one handover, no loss."""
+    mends: Turn = {"agent": "gamma", "node": "gate-fix", "resumed": False}
+    mends["do"] = [{"must_read": "write the note"}, {"must_read": "four"}, {"must_read": "ill"}, {"write": "well.txt"}]
+    fixed(crew, mends, gate=f"test -e well.txt || {ILL}")
+
+    done = crew.call("run", "write the note")
+
+    assert done.code == 0, done
+    assert fixers(crew) == ["beta@gate-fix", "gamma@gate-fix"]
+    assert handed(crew) == [("gate-fix", "beta", "gamma", "quota")]
+    assert crew.state().quota_losses == ()
+    beta, gamma = (start for start in crew.starts() if start["node"] == "gate-fix")
+    assert (beta["seat"], gamma["seat"]) == ("fix", "fix")
+    assert gamma["session"] not in {"", beta["session"]}
+    assert "well.txt" in crew.git("ls-tree", "--name-only", "main")
+
+
+def test_a_spent_fixer_is_started_once(crew: Crew) -> None:
+    """F04: beta is spent and the gate red for two rounds: both are gamma's, the second in its conversation; beta is started once."""
+    rounds: list[Turn] = [
+        {"agent": "gamma", "node": "gate-fix", "turn": n, "do": [{"append": "round.txt", "text": f"{n}\n"}]} for n in (1, 2)
+    ]
+    fixed(crew, *rounds, {"node": "dev-fix", "do": [{"hang": "plain"}]}, gate="echo ill; exit 1")
+    process = crew.start("run", "write the note")
+    crew.until(lambda e: isinstance(e, DevFixTriggered), process)
+    crew.call("cancel", crew.run)
+    assert crew.end(process).code == 1
+
+    assert fixers(crew) == ["beta@gate-fix", "gamma@gate-fix", "gamma@gate-fix"]
+    assert handed(crew) == [("gate-fix", "beta", "gamma", "quota")]
+    first, second = (start for start in crew.starts() if start["agent"] == "gamma")
+    assert second["resume"] == first["session"]
+
+
+def test_a_new_run_begins_at_the_front(crew: Crew) -> None:
+    """F16: what one run learned about its fixers is that run's: the next asks the first again, and no settings file was written to."""
+    mends: Turn = {"node": "gate-fix", "do": [{"append": "well.txt", "text": "x\n"}]}
+    refuses: Turn = {"agent": "beta", "node": "gate-fix", "do": [{"notice": "refused", "reason": "I will not"}]}
+    fixed(crew, gate=f"test $(cat well.txt | wc -l) = $(grep -c four note.txt) || {ILL}")
+    settings = crew.home / ".config/nightcrew/config.toml"
+    before = settings.read_bytes()
+    crew.play(refuses, mends)
+    assert crew.call("run", "write the note").code == 0
+    assert handed(crew) == [("gate-fix", "beta", "gamma", "other")]
+
+    crew.play(mends)
+    done = crew.call("run", "write it again")
+
+    assert done.code == 0, done
+    assert fixers(crew) == ["beta@gate-fix", "gamma@gate-fix", "beta@gate-fix"]
+    assert handed(crew) == []
+    assert settings.read_bytes() == before
+
+
+def test_a_fixer_that_hangs_is_ended_with_all_it_started(crew: Crew) -> None:
+    """F18: beta hangs with a deaf child: both are gone at the limit, the handover says timeout, what it had printed is kept."""
+    hangs: Turn = {"agent": "beta", "node": "gate-fix"}
+    hangs["do"] = [{"say": "half a thought"}, {"fork": "exec sleep 654321", "how": "daemon"}, {"hang": "deaf"}]
+    fixed(crew, gate=f"test -e well.txt || {ILL}")
+    with (crew.home / ".config/nightcrew/config.toml").open("a") as settings:
+        settings.write('[limits]\nturn = "2s"\n')
+    crew.play(hangs, {"agent": "gamma", "node": "gate-fix", "do": [{"write": "well.txt"}]})
+
+    done = crew.call("run", "write the note")
+
+    assert done.code == 0, done
+    assert handed(crew) == [("gate-fix", "beta", "gamma", "timeout")]
+    lines = (path.read_bytes() for path in Path("/proc").glob("[0-9]*/cmdline") if path.exists())
+    assert not [line for line in lines if b"654321" in line]
+    assert "half a thought" in crew.call("logs", crew.run, "fix").out
