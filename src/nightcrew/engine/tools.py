@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import NamedTuple
 
-from nightcrew.core.events import EffectAnswer
+from nightcrew.core.events import Event
 from nightcrew.core.ids import RunId
 from nightcrew.core.state import RunState
 from nightcrew.database import Unusable, locked
@@ -89,7 +89,7 @@ class Ctx(NamedTuple):
     at: float
     begun: bool
     folder: Path
-    tell: Callable[[EffectAnswer], None]
+    tell: Callable[[Event], None]
     state: Callable[[], RunState]
 
     def workspace(self, slot: str) -> slots.Workspace:

@@ -1,5 +1,6 @@
 """One turn of one agent: the ledger first, then a supervised process, then its adapter's judgement. Adopts what runs already."""
 
+import os
 import time
 from contextlib import suppress
 from pathlib import Path
@@ -19,6 +20,7 @@ from nightcrew.engine import commands, jobs, shelter
 from nightcrew.engine.tools import Ctx, off
 from nightcrew.git import slots, snapshot, workspace
 from nightcrew.git.collect import head_of
+from nightcrew.git.sealed import Checkout, run as git_run
 from nightcrew.journal.blobs import Blobs
 from nightcrew.ledger import Cooling
 from nightcrew.proc import job
@@ -46,6 +48,8 @@ async def run(effect: StartTurn, ctx: Ctx) -> ev.EffectAnswer:
     end = await jobs.ended(ctx.folder, found)
     if effect.node == DEV_FIX:
         await off(commands.spare_made, ctx, effect.slot)
+    if outside := await off(_meddled_outside, effect, ctx):
+        ctx.tell(ev.Noted(text=outside))
     return await off(_over, effect, ctx, agent, turn, end)
 
 
@@ -88,6 +92,8 @@ def _turn(effect: StartTurn, ctx: Ctx, agent: Agent) -> Turn:
 def _start(effect: StartTurn, ctx: Ctx, agent: Agent, turn: Turn) -> Running | Exit | Lost:
     ctx.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     turn.prompt_file.write_bytes(composed(effect.brief, ctx.tools.blobs))
+    if ctx.tools.mode != "bwrap":  # else a turn cannot write there
+        (ctx.folder / "checkout").write_bytes(b"\0".join(_checkout(ctx)))
     launch = catalog.adapter(agent.kind).command(turn)
     limits = ctx.state().started.limits
     env = shelter.environment(ctx, ctx.folder, {**launch.env, **turn.env})
@@ -183,6 +189,23 @@ def _meddled(effect: StartTurn, ctx: Ctx) -> bool:
     known.touch()
     workspace.reset(ctx.tools.pool, ws, start)
     return True
+
+
+def _checkout(ctx: Ctx) -> set[bytes]:
+    """How the person's checkout differs from its commit, as git tells it."""
+    top = ctx.tools.repo.work_tree
+    if top is None or not top.is_dir():
+        return set()
+    return set(git_run(Checkout(top, ctx.tools.operator_env), "status", "--porcelain", "-z").out.split(b"\0"))
+
+
+def _meddled_outside(effect: StartTurn, ctx: Ctx) -> str:
+    """What to tell when the person's checkout is not as it was before the turn; empty when it is. It may have been the person."""
+    noted = ctx.folder / "checkout"
+    before = set(noted.read_bytes().split(b"\0")) if noted.exists() else set()
+    changed = sorted(os.fsdecode(entry[3:]) for entry in before ^ _checkout(ctx)) if noted.exists() else []
+    told = f"your checkout changed while {effect.agent} worked in seat {effect.seat} without a sandbox for files"
+    return line(f"{told}: {', '.join(changed[:9])}", 600) if changed else ""
 
 
 def _tell_ledger(ctx: Ctx, agent: Agent, judged: Judged, end: Exit) -> None:

@@ -12,6 +12,10 @@ from nightcrew.git.snapshot import Survey, sound
 _HEADS = ("MERGE_HEAD", "CHERRY_PICK_HEAD", "REVERT_HEAD")
 IN_PROGRESS = (*_HEADS, "rebase-merge", "rebase-apply", "sequencer", "BISECT_LOG")
 LEFT_OVER = ("REBASE_HEAD", "BISECT_START", "BISECT_NAMES")  # what a reset does not take away itself
+HUGE = (
+    "-c",
+    "core.bigFileThreshold=1m",
+)  # larger files are told as changed, like binary ones: a patch is for reading, and is held in memory
 _MARKER = re.compile(r"(.*):\d+: leftover conflict marker")
 
 
@@ -140,7 +144,7 @@ def _compared(ws: Workspace, start: str, found: Collected) -> tuple[Collected, l
     flags = ("-r", "-z", "-M", "--numstat", "--patch", "--full-index", "--no-color", "--no-ext-diff", "--no-textconv")
     # Each line is a commit and the one to compare it with; the answer begins with the commit's tree.
     pairs = f"{start} {start}\n{found.head} {start}\n".encode()
-    said = run(ws, "diff-tree", "--stdin", "--always", "--format=%T", *flags, stdin=pairs).out
+    said = run(ws, *HUGE, "diff-tree", "--stdin", "--always", "--format=%T", *flags, stdin=pairs).out
     start_tree, tree, rest = said.split(b"\0", 2)
     numbers, _, patch = rest.removeprefix(b"\n").partition(b"\0\0")
     counts, paths = [0, 0], []
