@@ -216,7 +216,7 @@ def test_the_last_level_and_a_hopeless_end_are_told_once_each(crew: Crew) -> Non
     assert asleep.code == 3, asleep
     assert [e.to_level for e in crew.facts(RecoveryEscalated)] == [2, 3, 4]
     first, second = told.read_text().splitlines()
-    assert first == f"{run}: recovery starts over: 10 attempts did not help: I will not"
+    assert first == f"{run}: stuck: 10 attempts did not help: I will not"
     assert second.startswith(f"{run}: Starting over ends the same way again and again")
     assert f"nightcrew answer {run[-4:]} go" in crew.call("show", run).out
 

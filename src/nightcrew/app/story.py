@@ -18,7 +18,7 @@ _ALONE = frozenset({"plan", "implement", "review", "commit", "dev-fix"})  # node
 # What a recovery forgets, by its level.
 RESETS = (
     "nothing reset", "nothing reset", "reset: the progress, chains and conversations of that phase",
-    "reset: plan, work, reviews and commit of an iteration, all chains and conversations", "reset: everything since the run began",
+    "reset: plan, work, reviews and commit of an iteration, all conversations", "reset: everything since the run began",
 )  # fmt: skip
 TAIL_LINES = 12  # of a red command's output
 Said = tuple[str, ...]  # a topic, a line, and further lines that belong to it

@@ -169,8 +169,7 @@ def demo(*, crash: bool) -> int:
     from nightcrew.app import demo, story, text  # noqa: PLC0415 - the only verb that plays
 
     where = demo.stage(environment())
-    click.echo(f"A small project with a failing test is in {where.project}. The agents follow a script; the rest is real.")
-    click.echo(f"{where.script['scenes']}")
+    click.echo(f"A small project with a failing test is in {where.project}. {where.script['scenes']}")
     started = demo.start(where)
     if crash:
         demo.crash(where, started)

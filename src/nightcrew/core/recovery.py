@@ -52,7 +52,7 @@ def wants(state: RunState) -> tuple[Want, ...]:
         agents = _chain(state, trouble) if trouble.unavailable else ()
         why = f"waiting for {', '.join(agents)}" if agents else f"pause before recovery attempt {trouble.attempts}"
         pause = timer(state, PAUSE, SeatKey(""), trouble.wait_until, why, agents)
-        return (Want(pause, on(ev.TimerFired, lambda now, _event: at_once(now))),)
+        return (Want(pause, on(ev.TimerFired, lambda now, _event: _with(now, wait_until=0.0))),)
     host = _host(state)
     idle = trouble.finished or trouble.unavailable or trouble.step not in {"ask", "collect"}
     if idle or host is None or _skipped(state, trouble, host):
@@ -206,11 +206,6 @@ def _unavailable(state: RunState, trouble: Trouble) -> RunState:
         text = f"No agent of the role {t.role_of(trouble)} can work: {trouble.failure.reason}"
         state = asking(state, LOGIN, text, holds=False, how=GO)
     return _with(state, unavailable=True, waits=waits + 1, wait_until=0.0 if free else until)
-
-
-def at_once(state: RunState, **more: object) -> RunState:
-    """The run with the pause between two attempts over."""
-    return _with(state, wait_until=0.0, **more)
 
 
 def _attempted(state: RunState, event: ev.RecoveryAttempted) -> RunState:

@@ -222,7 +222,8 @@ def _replied(state: RunState, event: ev.Answered) -> RunState:
         return recovery.ending(state, "the base is red and the start was declined")
     if word in {"stop", "no"}:
         return recovery.ending(state, "stopped by the operator")
-    return recovery.at_once(state, same=0) if question in {recovery.STUCK, recovery.LOGIN} else state
+    again = state.trouble and question in {recovery.STUCK, recovery.LOGIN}  # at once, and what ends alike counts anew
+    return state.within("trouble", wait_until=0.0, same=0) if again else state
 
 
 def blocked(state: RunState) -> Question | None:

@@ -51,8 +51,7 @@ def was_reset(state: RunState, effect: effects.ResetWorkspace, event: events.Wor
     if state.trouble is None:
         return state
     repairs = tuple(r.but(left_out=r.left_out or r.commit in event.skipped) for r in state.trouble.repairs)
-    kept = _as_one(repairs, effect, event.head) if effect.as_one else repairs
-    return state.but(trouble=state.trouble.but(repairs=kept))
+    return state.within("trouble", repairs=_as_one(repairs, effect, event.head) if effect.as_one else repairs)
 
 
 def _as_one(repairs: tuple[Repair, ...], effect: effects.ResetWorkspace, head: Commit) -> tuple[Repair, ...]:

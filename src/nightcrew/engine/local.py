@@ -120,8 +120,7 @@ class Driver:
             if due is not None:
                 self._append(due)
                 if isinstance(due, RecoveryEscalated) and due.to_level == LAST_LEVEL:
-                    told = f"recovery starts over: {due.reason}"
-                    asyncio.get_running_loop().run_in_executor(None, waits.tell, self._tools, self.state, told)
+                    asyncio.get_running_loop().run_in_executor(None, waits.tell, self._tools, self.state, f"stuck: {due.reason}")
             elif fresh is not None:
                 self._append(EffectStarted(key=fresh.key, effect=fresh))
             else:

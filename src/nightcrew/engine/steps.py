@@ -55,8 +55,9 @@ def _made_one(effect: fx.CollectWork, ctx: Ctx, ws: Workspace, head: str) -> boo
     return True
 
 
-def _as_one(ws: Workspace, head: str, parent: str, message: str, at: float) -> None:
-    put_branch(ws, verify(ws), commit_tree(ws, tree_of(ws, head), parent, message, at))
+def _as_one(ws: Workspace, head: str, parent: str, message: str, at: float) -> str:
+    put_branch(ws, verify(ws), one := commit_tree(ws, tree_of(ws, head), parent, message, at))
+    return one
 
 
 def sync(effect: fx.SyncBase | fx.ContinueRebase | fx.UndoRebase, ctx: Ctx) -> ev.BaseSynced:
@@ -85,8 +86,7 @@ def reset(effect: fx.ResetWorkspace, ctx: Ctx) -> ev.WorkspaceReset:
     skipped = tuple(repair for repair in effect.repairs if not _mended(again, repair, ctx.at))
     head, tree = head_of(again)
     if effect.as_one and head != effect.start:
-        _as_one(again, head, effect.start, "dev-fixes so far", ctx.at)
-        head = head_of(again)[0]
+        head = _as_one(again, head, effect.start, "dev-fixes so far", ctx.at)
     if head != effect.start:
         snapshot.publish(ctx.tools.repo, again, ctx.run, effect.label, head)
     return ev.WorkspaceReset(key=effect.key, head=Commit(head), tree=Tree(tree), rescued=saved.ref, skipped=skipped)

@@ -91,5 +91,5 @@ def foreign(repo: Repo, top: Path) -> str:
 def tell(tools: Tools, state: RunState, what: str) -> None:
     """Tell the person, who named a command for it, what happened in the run."""
     if command := state.settings.notify:
-        home = Path(tools.operator_env.get("HOME", "/"))
-        notify(command, tools.redacted(f"{state.started.run}: {what}"), env=tools.operator_env, cwd=home)
+        env, told = tools.operator_env, tools.redacted(f"{state.started.run}: {what}")
+        notify(command, told, env=env, cwd=Path(env.get("HOME", "/")))
