@@ -131,15 +131,15 @@ def test_a_folder_begins_once(folder: Path) -> None:
 
 def test_killed_supervisor_is_lost(folder: Path) -> None:
     """No record and no living owner: lost; a further start says so and begins nothing (ruling 9)."""
-    plan = job(folder, "echo run >> runs; sleep 600")
+    plan, runs = job(folder, "echo run >> runs; sleep 600"), folder.parent / "runs"
     begun = running(start(folder, plan))
-    until((folder.parent / "runs").exists, "the job has begun")
+    until(lambda: runs.exists() and runs.read_text() != "", "the job has begun")
     os.kill(begun.pid, signal.SIGKILL)
     until(lambda: look(folder) == Lost(), "lost")
     assert start(folder, plan) == Lost()
     stop(folder)
     assert _launch(folder, plan) == Lost(), "a supervisor that comes too late sees the same"
-    assert (folder.parent / "runs").read_text() == "run\n"
+    assert runs.read_text() == "run\n"
     assert not (folder / "exit.json").exists()
 
 
