@@ -3,7 +3,7 @@
 import os
 from pathlib import Path
 
-from nightcrew.engine.shelter import mode_of
+from nightcrew.engine.jobs import mode_of
 from nightcrew.engine.tools import Clock, Tools, Turnstile
 from nightcrew.git.repo import open_repo
 from nightcrew.git.workspace import Pool

@@ -24,7 +24,7 @@ from nightcrew.core.state import RunState
 from nightcrew.core.trouble import looked
 from nightcrew.core.work import PipelinePhase, Task
 from nightcrew.database import unusable
-from nightcrew.engine import local, shelter, steps
+from nightcrew.engine import jobs, local, steps
 from nightcrew.engine.waits import MARKER, foreign
 from nightcrew.errors import UserError
 from nightcrew.git import landing, repo as here, slots, snapshot, workspace
@@ -120,14 +120,14 @@ def _roster(config: Config, env: Mapping[str, str]) -> tuple[tuple[Agent, ...], 
     for agent in config.roster:
         program = found[agent.id].program
         tells = bool(program) and catalog.KINDS[agent.kind].runs == "program"
-        version = shelter.version((program, "--version"), env) if tells else ""
+        version = jobs.version((program, "--version"), env) if tells else ""
         roster.append(structs.replace(agent, program=program, version=version))
     return tuple(roster), tuple(f"agent {name}: {why}" for name, why in missing.items())
 
 
 def _check_rights(config: Config, roster: tuple[Agent, ...]) -> str:
     """The sandbox mode of the run; a model with full rights needs one that shelters files, unless the machine says otherwise."""
-    mode = shelter.mode_of(config.settings.shelter.mode)
+    mode = jobs.mode_of(config.settings.shelter.mode)
     real = [agent.id for agent in roster if catalog.KINDS[agent.kind].runs == "program"]
     if real and mode != "bwrap" and not config.open_rights:
         hint = "install bubblewrap (or in the clone: pip install '.[sandbox]'), or say --no-sandbox"

@@ -109,7 +109,7 @@ def doctor(cwd: Path, env: Mapping[str, str]) -> tuple[list[Check], tuple[Row, .
 
 
 def _machine(home: Path) -> list[Check]:
-    from nightcrew.engine.shelter import mode_of  # noqa: PLC0415 — brings the engine, which the others do without
+    from nightcrew.engine.jobs import mode_of  # noqa: PLC0415 — brings the engine, which the others do without
 
     mode, place = mode_of("auto"), next(path for path in (home, *home.parents) if path.exists())
     free = shutil.disk_usage(place).free

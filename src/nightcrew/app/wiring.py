@@ -9,8 +9,8 @@ from nightcrew.app.home import hide, home_of
 from nightcrew.app.views import headline
 from nightcrew.config.values import environments, secrets
 from nightcrew.core.ids import RunId
+from nightcrew.engine.jobs import mode_of
 from nightcrew.engine.local import folded
-from nightcrew.engine.shelter import mode_of
 from nightcrew.engine.tools import Clock, Tools, Turnstile
 from nightcrew.errors import UserError
 from nightcrew.git.repo import open_repo, repo_id

@@ -10,7 +10,7 @@ from pathlib import Path
 from nightcrew.core.effects import Effect, RunCommands
 from nightcrew.core.events import CommandsEnded, EffectAnswer, EffectBegun, StepFailed
 from nightcrew.core.work import Blob, CommandResult, Purpose
-from nightcrew.engine import jobs, shelter
+from nightcrew.engine import jobs
 from nightcrew.engine.tools import Ctx, off
 from nightcrew.git import slots, snapshot, workspace
 from nightcrew.git.collect import head_of
@@ -63,9 +63,9 @@ def job(  # noqa: PLR0913 — one command, each of its sides by its name
     verify, folder = ctx.state().settings.verify, ctx.folder / name
     lane = int(hashlib.sha256(ws.slot.encode()).hexdigest()[:4], 16) % 500
     added = {"NIGHTCREW_LANE": str(lane), "NIGHTCREW_PORT_BASE": str(20_000 + 20 * lane), "GIT_EDITOR": ":"}
-    env = shelter.environment(ctx, folder, added, verify.env)
-    writable = [shelter.expand(path, env.get("HOME", "/")) for path in verify.writable]
-    box = shelter.sandbox(ctx, ws, folder, read_only=False, writable=writable, seen=seen)
+    env = jobs.environment(ctx, folder, added, verify.env)
+    writable = [jobs.expand(path, env.get("HOME", "/")) for path in verify.writable]
+    box = jobs.sandbox(ctx, ws, folder, read_only=False, writable=writable, seen=seen)
     return Job(argv=argv, cwd=ws.path, env=env, mark=f"{effect.key}/{name}", stdin=stdin, sandbox=box, total_s=total_s)
 
 
@@ -145,6 +145,6 @@ def _stamp(effect: RunCommands, ctx: Ctx) -> str:
         program = shutil.which(line.split()[0], path=env.get("PATH", "")) if line.split() else None
         info = os.stat(program) if program else None
         programs.append([program, info.st_mtime_ns if info else 0, info.st_size if info else 0])
-    passed = {name: env.get(name) for name in (*shelter.PASSED, *ctx.state().settings.verify.env)}
+    passed = {name: env.get(name) for name in (*jobs.PASSED, *ctx.state().settings.verify.env)}
     told = [effect.tree, effect.commands, effect.timeout_s, sorted(passed.items()), programs]
     return hashlib.sha256(json.dumps(told, default=list).encode()).hexdigest()

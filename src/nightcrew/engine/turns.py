@@ -16,7 +16,7 @@ from nightcrew.core.roster import Agent
 from nightcrew.core.state import agent_of, line
 from nightcrew.core.trouble import NODE as DEV_FIX
 from nightcrew.core.work import Brief, Class, Outcome, Part
-from nightcrew.engine import commands, jobs, shelter
+from nightcrew.engine import commands, jobs
 from nightcrew.engine.tools import Ctx, off
 from nightcrew.git import slots, snapshot, workspace
 from nightcrew.git.collect import head_of
@@ -96,7 +96,7 @@ def _start(effect: StartTurn, ctx: Ctx, agent: Agent, turn: Turn) -> Running | E
         (ctx.folder / "checkout").write_bytes(b"\0".join(_checkout(ctx)))
     launch = catalog.adapter(agent.kind).command(turn)
     limits = ctx.state().started.limits
-    env = shelter.environment(ctx, ctx.folder, {**launch.env, **turn.env})
+    env = jobs.environment(ctx, ctx.folder, {**launch.env, **turn.env})
     order = Job(
         argv=launch.argv, cwd=turn.cwd, env=env, mark=effect.key, stdin=turn.prompt_file,
         sandbox=_sandbox(effect, ctx, launch, env.get("HOME", "/")), total_s=effect.total_s or limits.turn_s,
@@ -107,15 +107,15 @@ def _start(effect: StartTurn, ctx: Ctx, agent: Agent, turn: Turn) -> Running | E
 
 def _sandbox(effect: StartTurn, ctx: Ctx, launch: Launch, home: str) -> Sandbox:
     seat = ctx.tools.journal.folder(ctx.run) / "seats" / effect.seat
-    login = [shelter.expand(path, home) for path in launch.login_paths]
+    login = [jobs.expand(path, home) for path in launch.login_paths]
     for path in login:
         # A folder that the program makes at first use; it could not where all around is read-only.
         if path.suffix != ".json" and not path.exists():
             path.mkdir(mode=0o700, parents=True)
-    return shelter.sandbox(
+    return jobs.sandbox(
         ctx, ctx.workspace(effect.slot), ctx.folder, read_only=effect.read_only, writable=login,
         seen=[path for path in map(Path, launch.argv) if path.is_absolute() and path.exists() and path not in login],
-        private=[(seat / str(n), shelter.expand(path, home)) for n, path in enumerate(launch.session_paths)],
+        private=[(seat / str(n), jobs.expand(path, home)) for n, path in enumerate(launch.session_paths)],
     )  # fmt: skip
 
 

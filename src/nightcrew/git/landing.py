@@ -126,10 +126,9 @@ def land_local(repo: Repo, target: Target, tip_commit: str, commit: str) -> Try:
     """Move the local branch of `target` forward to `commit`, which was tested on `tip_commit`; a checkout of it moves along if it is clean."""
     branch, (now, checkout) = target.branch, standing(repo, target.branch)
     fits = is_ancestor(repo, tip_commit, commit) and (now == tip_commit or _brought(repo, target, now, tip_commit))
-    if not fits and now and is_ancestor(repo, commit, now):
-        return Try("landed")
     if not fits:
-        return Try("moved", f"{branch} is not where the work was tested")
+        there = now and is_ancestor(repo, commit, now)
+        return Try("landed") if there else Try("moved", f"{branch} is not where the work was tested")
     try:
         if not checkout:
             git(repo, "update-ref", "-m", "nightcrew: fast-forward", target.ref, commit, now or NOTHING)

@@ -99,11 +99,10 @@ def open_repo(path: Path, env: Env) -> Repo:
 @cache
 def _check_version(path: str) -> None:
     # Asked once. `merge-tree --write-tree` came with 2.38.
-    try:
-        found = re.search(r"(\d+)\.(\d+)", git(Checkout(Path("/"), {"PATH": path}), "version"))
-    except GitError as error:
-        raise UserError("git cannot be started", "install git 2.38 or newer") from error
-    if found and (int(found[1]), int(found[2])) < OLDEST:
+    found = re.search(r"(\d+)\.(\d+)", git(Checkout(Path("/"), {"PATH": path}), "version", ok=(0, 126, 127)))
+    if not found:
+        raise UserError("git cannot be started", "install git 2.38 or newer")
+    if (int(found[1]), int(found[2])) < OLDEST:
         raise UserError(f"git {found[0]} is too old", "nightcrew needs git 2.38 or newer")
 
 
