@@ -103,3 +103,29 @@ def test_a_fixer_that_hangs_is_ended_with_all_it_started(crew: Crew) -> None:
     lines = (path.read_bytes() for path in Path("/proc").glob("[0-9]*/cmdline") if path.exists())
     assert not [line for line in lines if b"654321" in line]
     assert "half a thought" in crew.call("logs", crew.run, "fix").out
+
+
+def test_a_fixer_whose_program_is_gone(crew: Crew) -> None:
+    """A program that vanishes in mid-run: nobody is started in its place; the handover says what is missing, and the next one fixes."""
+    program = crew.home / "mender"
+    program.write_text("#!/bin/sh\n")
+    program.chmod(0o755)
+    gone: Turn = {"node": "implement", "do": [{"append": "note.txt", "text": "four\n"}, {"run": f"rm {program}"}]}
+    crew.settle(
+        *crew.agents("alpha", "gamma"),
+        {"id": "beta", "kind": "command", "command": [str(program)]},
+        roles={"developer": "alpha", "fixer": ["beta", "gamma"], "committer": "alpha"},
+        pipeline={"plan": False, "reviewers": 0},
+        land=LOCAL,
+        verify={"gate": [f"test -e well.txt || {ILL}"]},
+        sandbox={"mode": "off"},
+    )
+    crew.git("switch", "-qc", "mine")
+    crew.play(gone, {"agent": "gamma", "node": "gate-fix", "do": [{"write": "well.txt"}]})
+
+    done = crew.call("run", "write the note")
+
+    assert done.code == 0, done
+    assert handed(crew) == [("gate-fix", "beta", "gamma", "other")]
+    assert str(program) in crew.facts(HandedOver)[0].handover.reason
+    assert fixers(crew) == ["gamma@gate-fix"]

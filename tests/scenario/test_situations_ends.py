@@ -121,7 +121,13 @@ def is_a_link(crew: Crew) -> None:
     (crew.repo / ".agent").symlink_to(crew.home / "elsewhere")
 
 
-@pytest.mark.parametrize("there", [is_a_file, is_tracked, is_untracked, is_a_link])
+def dangles(crew: Crew) -> None:
+    """A link of the person's at the marker's own place, to nothing."""
+    (crew.repo / ".agent/tmp").mkdir(parents=True)
+    marker(crew).symlink_to(crew.home / "elsewhere")
+
+
+@pytest.mark.parametrize("there", [is_a_file, is_tracked, is_untracked, is_a_link, dangles])
 def test_what_is_the_persons_stays_so(crew: Crew, there: Callable[[Crew], None]) -> None:
     """S114, rulings 31, law 8: where the marker's place is the person's, nothing is written there; the run's own file decides, and a note says so."""
     crew.solo(land={"mode": "local", "target": "main"})

@@ -1,5 +1,7 @@
 """What a dev-fix mended is kept when a workspace is set back: on top where it fits, told of and rescued where it does not."""
 
+import pytest
+
 from nightcrew.core.events import EffectStarted, RecoveryAttempted, RecoverySucceeded, WorkspaceReset
 from support.crew import Crew, Turn
 
@@ -66,6 +68,31 @@ def test_a_repair_that_conflicts_is_left_out(crew: Crew) -> None:
     assert crew.shown(reset.skipped[0], "line.txt") == "mine\n"
     names = crew.git("ls-tree", "--name-only", "main").splitlines()
     assert ("cure.txt" in names, "line.txt" in names) == (True, False)
+
+
+@pytest.mark.parametrize(
+    "rude",
+    [
+        'rm -rf "$PWD" 2>/dev/null; rm -rf "$PWD"/.git',
+        "rm -rf .git",
+        "git switch -qc elsewhere; git commit -qam there; git branch -qD $(git branch --format='%(refname:short)' | grep nightcrew)",
+        "git reset -q --soft HEAD~1",
+        "git update-ref -d refs/heads/main; git update-ref refs/heads/main HEAD",
+    ],
+)
+def test_a_dev_fix_that_is_rude_loses_nothing(crew: Crew, rude: str) -> None:
+    """A dev-fix that deletes its workspace, or its git folder, or moves branches: set right, and the run lands."""
+    cures: Turn = {"node": "dev-fix", "do": [{"write": "cure.txt", "text": "x\n"}, {"say": "Cured."}]}
+    gate = "test -e cure.txt && grep -q four note.txt || { echo ill; exit 1; }"
+    crew.solo(repair(1, {"run": rude}), cures, pipeline=NO_ROUNDS, recovery=QUICK, gate=gate, sandbox={"mode": "off"})
+    tip = crew.git("rev-parse", "main")
+
+    done = crew.call("run", "write the note")
+
+    assert done.code == 0, done
+    assert crew.git("rev-parse", "main~1") == tip
+    assert crew.shown("main", "note.txt").endswith("four\n")
+    assert "cure.txt" in crew.git("ls-tree", "--name-only", "main")
 
 
 def test_a_repair_is_one_commit(crew: Crew) -> None:

@@ -234,9 +234,8 @@ def _emitted(state: RunState) -> RunState:
     if state.phase is PipelinePhase.AwaitingDevFix:
         ended = state.marker.reason if state.marker else "interrupted"
         return enter(state, PipelinePhase.Interrupted, marker=None, ended=ended)
-    if state.phase is PipelinePhase.Finalizing:
-        return enter(state, PipelinePhase.Complete, marker=None)
-    return state.but(marker=None)
+    over = state.phase is PipelinePhase.Finalizing
+    return enter(state, PipelinePhase.Complete, marker=None) if over else state.but(marker=None)
 
 
 def _write_failed(state: RunState, event: ev.CompletionMarkerWriteFailed) -> RunState:
@@ -245,8 +244,7 @@ def _write_failed(state: RunState, event: ev.CompletionMarkerWriteFailed) -> Run
     marker = state.marker or Marker(is_failure=event.is_failure, reason="" if event.is_failure else "success")
     failures, reason = marker.failures + 1, marker.reason or event.error
     until = state.at + pause if (pause := pause_s(state, failures)) else 0.0
-    marker = marker.but(error=event.error, failures=failures, reason=reason, wait_until=until)
-    return state.but(marker=marker)
+    return state.but(marker=marker.but(error=event.error, failures=failures, reason=reason, wait_until=until))
 
 
 def marker_wants(state: RunState, marker: Marker) -> tuple[Want, ...]:
@@ -257,7 +255,7 @@ def marker_wants(state: RunState, marker: Marker) -> tuple[Want, ...]:
     unsaved = [(seat, space.slot) for seat, space in state.workspaces.items() if seat not in state.rescued]
     if marker.is_failure and unsaved:
         saves = (fx.RescueWork(node=MARKER, seat=seat, slot=slot) for seat, slot in unsaved)
-        return tuple(Want(keyed(state, save), _rescued) for save in saves)
+        return tuple(Want(keyed(state, save), lambda now, s, _event: now.but(rescued=(*now.rescued, s.seat))) for save in saves)
     if marker.wait_until:
         pause = timer(state, MARKER, SeatKey(""), marker.wait_until, f"marker: {marker.error}")
         return (Want(pause, on(ev.TimerFired, lambda now, _event: now.within("marker", wait_until=0.0))),)
@@ -269,10 +267,6 @@ def _unwritten(state: RunState, _effect: fx.Effect, event: ev.EffectAnswer) -> R
     if not isinstance(event, ev.StepFailed | ev.HandlerCrashed):
         return state
     return _write_failed(state, ev.CompletionMarkerWriteFailed(is_failure=True, error=event.reason))
-
-
-def _rescued(state: RunState, effect: fx.Effect, _event: ev.EffectAnswer) -> RunState:
-    return state.but(rescued=(*state.rescued, effect.seat))
 
 
 def ending(state: RunState, reason: str) -> RunState:
