@@ -73,6 +73,18 @@ def test_equal_files_share_a_ref(pool: Pool, ws: Workspace) -> None:
     assert second.ref.endswith("/2")
 
 
+def test_a_taken_rescue_name_is_passed_over(source: Path, pool: Pool, ws: Workspace) -> None:
+    """A ref that stands under the next name already stays what it is; the work gets a name of its own."""
+    taken = git(source, "rev-parse", "HEAD")
+    git(source, "update-ref", f"refs/nightcrew/rescue/{RUN}/1", taken)
+    write(ws.path, {"new.txt": "1\n"})
+    saved = snapshot.rescue(pool.repo, ws, RUN)
+    assert saved is not None
+    assert saved.ref == f"refs/nightcrew/rescue/{RUN}/2"
+    assert git(source, "show", f"{saved.ref}:new.txt") == "1"
+    assert git(source, "rev-parse", f"refs/nightcrew/rescue/{RUN}/1") == taken
+
+
 def test_every_commit_an_agent_made_is_reachable(source: Path, pool: Pool, ws: Workspace) -> None:
     """Other branches, detached heads, stashes, reset and amended commits: all of them (R13)."""
     start = git(ws.path, "rev-parse", "HEAD")
