@@ -7,6 +7,7 @@ import io
 import re
 import tomllib
 from collections.abc import Iterator
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -89,7 +90,7 @@ def output(out: str | None, err: str, end: Exit | None, now: float, zone: str) -
     if seen.bad:
         return _failed(seen, err, end, now, zone)
     if seen.events and not (end and end.code):
-        return _left(seen, now, zone)
+        return _left(seen, now)
     return _printed(seen.rest if out is not None else None, err, end, now, zone)
 
 
@@ -103,23 +104,22 @@ def _failed(seen: Stream, err: str, end: Exit | None, now: float, zone: str) -> 
     return said
 
 
-def _left(seen: Stream, now: float, zone: str) -> Told:
+def _left(seen: Stream, now: float) -> Told:
     """A stream without any end."""
     if seen.refused:
-        return failure(_flat(seen.refused), now, zone)._replace(kind=Class.Quota)
+        return Told(Class.Quota, "rate_limit_event", resets.instant(seen.refused["resets_at"], now))
     if seen.rest.lstrip().startswith("{"):
         return Told(Class.InvalidOutput, "half a document")
-    if seen.answer.strip() or seen.refused is not None:
-        return Told(Class.Ok, "no error")
-    return Told(Class.Crashed, "left without a closing event")
+    good = seen.answer.strip() or seen.refused is not None
+    return Told(Class.Ok, "no error") if good else Told(Class.Crashed, "left without a closing event")
 
 
 def _printed(out: str | None, err: str, end: Exit | None, now: float, zone: str) -> Told:
     """Plain text: prose is believed where the end was bad, or where it is nothing but the frame of an error or a known notice."""
     texts = [text for text in (err, out or "") if text.strip()] if end is None or end.code or out is None else [out]
     if end is None:  # what was said after an error shows that it was overcome
-        spoken = table().shapes["speaks"]
-        texts = [text[max((match.start() for match in spoken.finditer(text)), default=0) :] for text in texts]
+        texts = [text[-resets.TAIL :] if len(text) > 2 * NOTICE else text for text in texts]
+        texts = [text[max([0, *(at.start() for at in table().shapes["speaks"].finditer(text))]) :] for text in texts]
     for text in texts:
         for piece in _pieces(text, end, alone=out is None):
             if (told := failure(piece, now, zone)).evidence:
@@ -127,11 +127,10 @@ def _printed(out: str | None, err: str, end: Exit | None, now: float, zone: str)
     if end and end.code:
         kind = table().statuses.get(end.code + 256, table().exits.get(end.code, Class.Crashed))
         return Told(kind, last_line("\n".join(texts).encode()) or f"exit status {end.code}")
-    if out is not None and not out.strip():
-        return Told(Class.InvalidOutput, "nothing was printed")
     if end is None and any(text[start:].lstrip(" \n>│")[:1] != "⎿" for text in texts for start in _starts(text, end)):
         return Told(Class.Crashed, last_line("\n".join(texts).encode()))
-    return Told(Class.InvalidOutput, "half a document") if (out or "").lstrip().startswith('{"') else Told(Class.Ok, "no error")
+    half = out is not None and (not out.strip() or out.lstrip().startswith('{"'))
+    return Told(Class.InvalidOutput, "half a document, or nothing") if half else Told(Class.Ok, "no error")
 
 
 def _pieces(text: str, end: Exit | None, *, alone: bool) -> Iterator[str]:
@@ -148,11 +147,11 @@ def _pieces(text: str, end: Exit | None, *, alone: bool) -> Iterator[str]:
 
 def _starts(text: str, end: Exit | None) -> list[int]:
     """Where the words of errors begin; after a good end only at the very beginning."""
-    starts = [match.start() for match in table().shapes["frame"].finditer(text)]
-    hard = table().shapes["hard"]
-    return (
-        starts if end is None or end.code else [start for start in starts if not text[:start].strip() and hard.match(text, start)]
-    )
+    frame, hard = table().shapes["frame"], table().shapes["hard"]
+    first = None if end is None or end.code else re.match(r"\s*", text)
+    return [
+        at.start() for at in frame.finditer(text) if not first or (at.start() <= first.end() and hard.match(text, at.start()))
+    ]
 
 
 def failure(text: str, now: float, zone: str) -> Told:
@@ -194,28 +193,29 @@ def _is_notice(answer: str) -> bool:
 
 
 def _stream(out: str) -> Stream:
-    """One pass over the lines of an output, or over all of it as one document."""
-    seen, rest = Stream(), []
+    """What the lines of an output came to, or all of it as one document."""
+    seen, rest, events = Stream(), [], 0
     for raw in io.StringIO(out):
         if event := _decoded(raw):
-            seen = _event(seen, event)
+            seen, events = _event(seen, event), events + 1
         else:
             rest.append(raw)
-    whole = None if seen.events else _decoded(out)
-    return _event(seen, whole) if whole else seen._replace(rest="".join(rest))
+    if not events and (whole := _decoded(out)):
+        return _event(seen, whole)._replace(events=1)
+    return seen._replace(events=events, rest="".join(rest))
 
 
 def _decoded(text: str) -> dict[str, Any] | None:
-    try:
-        return msgspec.json.decode(text, type=dict[str, Any]) if text.lstrip().startswith("{") else None
-    except ValueError:
-        return None
+    """An event, if this is one."""
+    with suppress(ValueError):
+        event = msgspec.json.decode(text, type=dict[str, Any]) if text.lstrip()[:1] == "{" else {}
+        return event if event.keys() & {"type", "role", "jsonrpc", "response", "error"} else None
+    return None
 
 
 def _event(seen: Stream, event: dict[str, Any]) -> Stream:
     """The stream after one more event, of whichever program: the closing ones are known by their type and their fields."""
-    sort, sub = _text(event.get("type")), _dict(event.get("item")) or _dict(event.get("part")) or _dict(event.get("message"))
-    seen = seen._replace(events=seen.events + 1)
+    sort, sub = _text(event.get("type")), _dict(event.get("item") or event.get("part") or event.get("message"))
     if sort == "rate_limit_event":
         info = _dict(event.get("rate_limit_info"))
         return seen._replace(refused={"resets_at": info.get("resetsAt")} if info.get("status") == "rejected" else {})
@@ -243,20 +243,15 @@ def _is_bad(sort: str, event: dict[str, Any], stopped: str) -> bool:
     if sort == "result":
         fine = event.get("subtype") in {None, "success"} and event.get("status") in {None, "success"}
         return bool(event.get("is_error") or event.get("error") or not fine)
-    return (
-        sort == "turn.failed"
-        or sort.endswith("error")
-        or stopped == "error"
-        or (isinstance(event.get("error"), dict) and sort in {"", "assistant"})
-    )
+    told = isinstance(event.get("error"), dict) and sort in {"", "assistant"}
+    return told or stopped == "error" or sort.endswith(("error", "turn.failed"))
 
 
 def _said(event: dict[str, Any], sub: dict[str, Any]) -> str:
     """The text of an event of the agent."""
-    content = sub.get("content") or event.get("content")
-    if isinstance(content, list):
-        return "\n".join(_text(part.get("text")) for part in content if isinstance(part, dict))
-    return _text(content) or _text(sub.get("text"))
+    content = sub.get("content") or event.get("content") or sub.get("text")
+    parts = [_text(_dict(part).get("text")) for part in content] if isinstance(content, list) else [_text(content)]
+    return "\n".join(parts)
 
 
 def _flat(value: Any) -> str:

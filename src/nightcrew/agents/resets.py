@@ -10,12 +10,12 @@ from collections.abc import Iterator
 from contextlib import suppress
 from datetime import UTC, date, datetime, time, timedelta, timezone, tzinfo
 from email.utils import parsedate_to_datetime
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import NamedTuple
 from zoneinfo import ZoneInfo
 
-TAIL = 8192  # so many characters of an error are read, from its end
+TAIL = 4096  # so many characters of an error are read, a quarter of them from its beginning
 OWN_S = 600.0  # what a program waits of itself is no reset; beyond this it only passes on what the service asked
 LONGEST_S = 400 * 86400.0
 _WEEK = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
@@ -68,8 +68,9 @@ def told(text: str, now: float, zone: str) -> float | None:
 
 
 def readings(text: str) -> tuple[str, ...]:
-    """The end of a text without quoting and frames, its wrapped lines joined by blanks; and once more joined by nothing."""
-    plain = re.sub(r"\\+(?=[\"'])", "", text[-TAIL:]).translate({0x2019: "'", 0xA0: " ", 0x202F: " "})
+    """A text without quoting and frames, its wrapped lines joined by blanks; and once more joined by nothing."""
+    text = text if len(text) <= TAIL else f"{text[: TAIL // 4]}\n{text[-TAIL * 3 // 4 :]}"
+    plain = re.sub(r"\\+(?=[\"'])", "", text).translate({0x2019: "'", 0xA0: " ", 0x202F: " "})
     plain = grammar().words["noise"].sub(" ", re.sub(r"\\+[nrt]|'\s*\+\n\s*'|[│┃╭╮╰╯]", "\n", plain))
     lines = [line.strip() for line in plain.split("\n") if line.strip()]
     return (" ".join(lines), "".join(lines)) if len(lines) > 1 else (" ".join(lines),)
@@ -78,28 +79,20 @@ def readings(text: str) -> tuple[str, ...]:
 def _fields(text: str, now: float) -> Found | None:
     """What headers and JSON fields tell: the window that is used up, else a plain reset or wait, else a window with nothing left."""
     fields = {name.lower().replace("_", "-"): value.strip() for name, value in grammar().words["field"].findall(text)}
-    times = {
-        name: at for name in fields if "reset" in name or "retry" in name if (at := _value(name, fields[name], now)) is not None
-    }
-    used = tuple(
-        name.removesuffix("used-percent")
-        for name, value in fields.items()
-        if re.match(r".*used-percent=1\d\d", f"{name}={value}")
-    )
-    spent = [_window(name) for name, value in fields.items() if "remaining" in name and re.match(r"0(?![\d.])", value)]
+    told = {name: _value(name, value, now) for name, value in fields.items() if re.search("reset|retry", name)}
+    times = {name: at for name, at in told.items() if at is not None}
+    used = tuple(name[:-12] for name, value in fields.items() if name.endswith("used-percent") and re.match(r"1\d\d", value))
+    window = partial(re.compile(r"-?(remaining|reset)(?![a-z])").sub, "")  # without the word that tells which figure it is
+    spent = [window(name) for name, value in fields.items() if "remaining" in name and re.match(r"0(?![\d.])", value)]
     choices = (
         [name for name in times if used and name.startswith(used)],
         [name for name in times if re.fullmatch(r"resets?-?(in|after)-?seconds|resets?-?at|quota-?reset-?time-?stamp", name)],
         [name for name in times if re.fullmatch(r"retry-?(after|delay)(-?(ms|seconds))?", name)],
-        [name for name in times if _window(name) in spent],
+        [name for name in times if window(name) in spent],
         [name for name in times if not spent and not used and not re.search(r"limit-|used", name)],
     )
     name = max(next((names for names in choices if names), ()), key=lambda name: times[name], default="")
     return (times[name], TAIL + len(name + fields[name].split(maxsplit=1)[0])) if name else None
-
-
-def _window(name: str) -> str:
-    return re.sub(r"-?(remaining|reset)(?![a-z])", "", name)
 
 
 def _value(name: str, value: str, now: float) -> float | None:
@@ -122,12 +115,8 @@ def _notices(text: str, now: float, host: str) -> Found | None:
     waits = (_span(text, own.end()) for own in words["own"].finditer(text))
     found += [(now + wait[0], wait[1]) for wait in waits if wait and wait[0] > OWN_S]
     if not found:
-        dated = [
-            m
-            for name in ("ymd", "mdy", "month_day", "day_month")
-            for m in moments[name].finditer(text)
-            if m["hour"] and m["year"]
-        ]
+        patterns = [moments[name] for name in ("ymd", "mdy", "month_day", "day_month")]
+        dated = [m for pattern in patterns for m in pattern.finditer(text) if m["hour"] and m["year"]]
         found = [one for match in (*dated, *moments["place"].finditer(text)) if (one := _moment(match, now, host))]
     return found[-1] if found else None
 
@@ -168,10 +157,8 @@ def _moment(match: re.Match[str], now: float, host: str) -> Found | None:
             if half and not 1 <= hour <= 12:
                 return None
             hour = hour % 12 + 12 * half.startswith(("p", "م", "午後", "下午")) if half else hour
-            clock, zone = (
-                time(hour, int(said["minute"] or 0), int(said["second"] or 0)),
-                _zone(said["zone"] or said["plain"], host),
-            )
+            clock = time(hour, int(said["minute"] or 0), int(said["second"] or 0))
+            zone = _zone(said["zone"] or said["plain"], host)
         here = datetime.fromtimestamp(now, zone)
         for day, exact in _days(said, here.date()):
             at = datetime.combine(day, clock, zone)

@@ -37,20 +37,14 @@ def verdict(row: dict[str, Any], env: Mapping[str, str]) -> Verdict:
     """Read one output; docs/json.md has the fields of a row. Raises UserError for one that is no row."""
     try:
         now = datetime.fromisoformat(row["as_of"]).timestamp() if row.get("as_of") else time.time()
-        killed, alone = bool(row.get("killed")), row.get("channel") in {"stderr", "http_body"}
-        code: int | None = 1 if row.get("exit_code") is None and row.get("channel") == "http_body" else row.get("exit_code")
+        killed, alone, code = bool(row.get("killed")), row.get("channel") in {"stderr", "http_body"}, row.get("exit_code")
         signal = max(-(code or 0), 9 * killed, 0)
-        end = (
-            None
-            if code is None and not killed
-            else Exit(128 + signal if signal else code or 0, signal, "total" if killed else "")
-        )
+        end = Exit(128 + signal if signal else code or 0, signal, "total" if killed else "")
         text, zone = str(row["text"]), row.get("host_zone") or zone_of(env)
     except (ValueError, LookupError, TypeError) as why:
-        raise UserError(
-            f"this is no output with a time (ISO 8601) and an exit code: {why}", "docs/json.md tells the fields"
-        ) from None
-    told = classify.output(None if alone else text, text if alone else "", end, now, zone)
+        raise UserError(f"this is no output with a time and an exit code: {why}", "docs/json.md tells the fields") from None
+    known = None if code is None and not killed else end
+    told = classify.output(None if alone else text, text if alone else "", known, now, zone)
     does = next((text for kinds, text in _DOES if told.kind in kinds), "asks the next agent")
     at = None if told.reset_at is None else datetime.fromtimestamp(told.reset_at, UTC).isoformat().replace("+00:00", "Z")
     return Verdict(told.kind.value, does, at, told.evidence)

@@ -1,11 +1,14 @@
-"""The tables from words, numbers and sentences to classes."""
+"""From words, numbers, sentences and whole outputs to classes."""
+
+import json
+from typing import Any
 
 import pytest
 from hypothesis import given, strategies as st
 
 from nightcrew.agents import classify
 from nightcrew.core.work import Class
-from unit.agents.ends import End, died
+from unit.agents.ends import End, died, returned
 
 
 @pytest.mark.parametrize(
@@ -68,3 +71,128 @@ def test_reasons_are_always_one_line(text: str, data: bytes) -> None:
     for line in (classify.one_line(text), classify.last_line(data)):
         assert len(line) <= 160
         assert line.isprintable()
+
+
+NOW = 1_796_027_000.0
+
+
+BAD = End(1)
+
+
+def output(out: str | None, err: str = "", end: End | None = BAD) -> Any:
+    """What an output tells, read on a day of ours in UTC."""
+    return classify.output(out, err, end, NOW, "UTC")
+
+
+@pytest.mark.parametrize(
+    "code", ["insufficient_quota", "InsufficientQuota", "insufficient-quota", "INSUFFICIENT_QUOTA", "insufficient quota"]
+)
+def test_codes_are_words(code: str) -> None:
+    """However a service writes a code, it is read as the words it is made of."""
+    assert classify.phrase(f'{{"error": {{"code": "{code}"}}}}') is Class.Billing
+
+
+@pytest.mark.parametrize("times", [1, 2, 3])
+def test_documents_in_documents_are_read(times: int) -> None:
+    """An error's body may be quoted by a program that is quoted by another one."""
+    text = '{"error": {"code": 429, "details": [{"quotaId": "RequestsPerMinutePerModel"}, {"retryDelay": "23s"}]}}'
+    for _ in range(times):
+        text = json.dumps({"message": text})
+    told = output(text)
+    assert (told.kind, told.reset_at) == (Class.RateLimit, NOW + 23)
+
+
+def test_a_limit_is_named_by_how_long_it_lasts() -> None:
+    """A limit of rate for hours is an allowance; one of a day that lets a request through in minutes is one of rate."""
+    assert output("You've hit a rate limit. Please try again in 31 hours.").kind is Class.Quota
+    assert output("Rate limit reached on requests per day (RPD): Limit 300. Please try again in 4m48s.").kind is Class.RateLimit
+    assert output("You've hit your session limit · resets 8:05am (UTC)").kind is Class.Quota
+
+
+def test_who_speaks_after_an_error_overcame_it() -> None:
+    """A tool's error in the middle of a screen is no failure, if the agent went on to speak; one at its end is."""
+    tool = "⏺ Bash(curl localhost)\n  ⎿  Error: connect ECONNREFUSED\n\n"
+    assert output(f"{tool}⏺ The server was down; it runs now.", end=None).kind is Class.Ok
+    assert output(f"{tool}⏺ API Error: Connection error.", end=None).kind is Class.Network
+
+
+@pytest.mark.parametrize(
+    ("end", "kind"),
+    [(None, Class.Ok), (End(0), Class.Ok), (End(1), Class.Quota), (died(9, "total"), Class.Timeout), (died(11), Class.Crashed)],
+)
+def test_prose_counts_only_where_the_end_was_bad(end: End | None, kind: Class) -> None:
+    """Sentences of an answer decide nothing; our deadline and a signal come before all that was printed."""
+    said = "I renamed two modules and moved their tests.\n" * 20 + "The text of the usage limit is translated now.\n"
+    assert output(said, end=end).kind is kind
+
+
+@pytest.mark.parametrize(
+    ("code", "kind"), [(173, Class.RateLimit), (41, Class.Auth), (53, Class.Timeout), (127, Class.ConfigError)]
+)
+def test_exit_statuses_tell_where_nothing_was_said(code: int, kind: Class) -> None:
+    """Some programs end with the status of HTTP, cut to a byte, or with statuses of their own."""
+    assert output("", "", End(code)).kind is kind
+
+
+STREAM = (
+    '{"type":"system","subtype":"init","session_id":"s"}\n'
+    '{"type":"assistant","message":{"content":[{"type":"text","text":"I look at it."}]}}\n'
+    '{"type":"result","subtype":"success","is_error":true,"api_error_status":429,"result":"You\'ve hit your limit · resets 4pm (UTC)"}\n'
+)
+
+
+@given(st.integers(0, len(STREAM)), st.sampled_from([None, End(0), End(1), died(9), died(15, "total")]))
+def test_a_stream_cut_anywhere_is_never_an_answer_with_a_limit(cut: int, end: End | None) -> None:
+    """Whatever was lost of a stream, it is read without an error, and what is left of a bad end is not called good."""
+    told = output(STREAM[:cut], end=end)
+    assert told.kind is not Class.Ok or '"type":"result"' not in STREAM[:cut]
+    assert told.reset_at is None or told.reset_at >= NOW
+
+
+FIELDS = (
+    *(
+        "type",
+        "subtype",
+        "is_error",
+        "result",
+        "error",
+        "errors",
+        "message",
+        "content",
+        "item",
+        "part",
+        "status",
+        "role",
+        "delta",
+        "text",
+    ),
+    *("rate_limit_info", "resetsAt", "stopReason", "reason", "jsonrpc", "response", "code", "data", "api_error_status"),
+)
+json_values = st.recursive(
+    st.none() | st.booleans() | st.floats() | st.integers() | st.text(max_size=20),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(FIELDS), inner, max_size=5),
+    max_leaves=12,
+)
+
+
+@given(st.lists(st.dictionaries(st.sampled_from(FIELDS), json_values, max_size=6), max_size=4), st.text(max_size=60))
+def test_events_of_any_shape_are_read(events: list[dict[str, Any]], noise: str) -> None:
+    """Known fields with values of any shape, among lines that are none, never raise; evidence and class are always there."""
+    told = output("\n".join([*map(json.dumps, events), noise]), noise, End(0))
+    assert isinstance(told.kind, Class)
+    assert isinstance(told.evidence, str)
+
+
+@given(st.text(max_size=600), st.text(max_size=300), st.integers(-20, 255) | st.none())
+def test_any_text_is_read(out: str, err: str, code: int | None) -> None:
+    """Garbage has a class too."""
+    assert isinstance(output(out, err, None if code is None else returned(code)).kind, Class)
+
+
+@pytest.mark.parametrize(
+    "piece", ["a", "error ", "reset ", "1", "(", "/", "you've hit your ", "{", '{"error":"', "\\", "\n", "1 day ", "⎿ error: "]
+)
+def test_long_outputs_are_read_from_their_end(piece: str) -> None:
+    """A megabyte of anything is read: no pattern looks back over more than the end."""
+    told = output(piece * (1_000_000 // len(piece)) + "\nError: 529 Overloaded\n")
+    assert told.kind is Class.Overloaded
