@@ -196,3 +196,10 @@ def test_long_outputs_are_read_from_their_end(piece: str) -> None:
     """A megabyte of anything is read: no pattern looks back over more than the end."""
     told = output(piece * (1_000_000 // len(piece)) + "\nError: 529 Overloaded\n")
     assert told.kind is Class.Overloaded
+
+
+def test_figures_beside_an_error_are_not_its_words() -> None:
+    """How large a model's context is says nothing of why the turn ended."""
+    usage = {"m": {"contextWindow": 200000, "maxOutputTokens": 64000}}
+    event = {"type": "result", "is_error": True, "api_error": "connection_failed", "model_usage_since_last_result": usage}
+    assert output(json.dumps(event)).kind is Class.Network
