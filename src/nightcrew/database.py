@@ -144,7 +144,7 @@ def locked(path: Path) -> int:
 @contextmanager
 def alone(path: Path) -> Iterator[None]:
     """Hold the lock on `path`, made if absent, after whoever has it; no program started meanwhile inherits it."""
-    path.parent.mkdir(parents=True, exist_ok=True)
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     with open(os.open(path, os.O_RDWR | os.O_CREAT, 0o600), "wb") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         yield

@@ -10,8 +10,9 @@ from msgspec import Struct, structs
 from nightcrew.app.home import hide, home_of
 from nightcrew.app.story import Story, steps, story
 from nightcrew.app.views import clock, headline
+from nightcrew.config.values import named
 from nightcrew.core.effects import RunCommands, StartTurn
-from nightcrew.core.events import EffectStarted, Entry, Record
+from nightcrew.core.events import EffectStarted, Entry, Record, RunStarted
 from nightcrew.core.ids import RunId, short
 from nightcrew.core.reducer import wanted
 from nightcrew.core.state import line
@@ -66,7 +67,7 @@ def outputs(seen: Seen, env: Mapping[str, str], seat: str = "") -> Iterator[tupl
     if seat and not mine:
         names = dict.fromkeys(name for effect in told for name in (effect.seat, effect.node))
         raise UserError(f"run {seen.run} has nothing of '{seat}'", f"it has: {', '.join(names) or 'nothing yet'}")
-    cleaned = hide(env)
+    cleaned = hide(env, *named(next(e.event.roster for e in seen.entries() if isinstance(e.event, RunStarted)), env))
     for place, title in (place for effect in mine for place in _places(effect, effect_folder(home_of(env), effect.key))):
         for path, name in ((place / "stdout", title), (place / "stderr", f"{title} · stderr")):
             if path.is_file() and path.stat().st_size:

@@ -60,7 +60,8 @@ def sandbox(
     return Sandbox(
         mode=tools.mode,
         read_only=(folder, tools.repo.git_dir, *seen, *_below_tmp(tools.operator_env), *((ws.path,) if read_only else ())),
-        writable=(tmp, *writable, *(() if read_only else (ws.path,))), hidden=(tools.home, *(home / name for name in HIDDEN)),
+        writable=(tmp, *writable, *(() if read_only else (ws.path,))),
+        hidden=(tools.home, *(home / name for name in HIDDEN), *sockets(tools.operator_env)),
         private=((tmp, TMP), *private), network=ctx.state().settings.shelter.network,
     )  # fmt: skip
 
@@ -70,6 +71,12 @@ def _below_tmp(env: Mapping[str, str]) -> set[Path]:
     programs = [Path(part) for part in env.get("PATH", "").split(":") if part.startswith("/")]
     below = (path for path in (*programs, Path(sys.prefix), Path(__file__)) if path.is_relative_to(TMP))
     return {TMP / path.relative_to(TMP).parts[0] for path in below if path != TMP}
+
+
+def sockets(env: Mapping[str, str]) -> tuple[Path, ...]:
+    """The door to the person's ssh agent, where this environment names one."""
+    door = env.get("SSH_AUTH_SOCK", "")
+    return (Path(door),) if door.startswith("/") else ()
 
 
 def expand(path: str, home: str) -> Path:

@@ -99,13 +99,14 @@ def _start(effect: StartTurn, ctx: Ctx, agent: Agent, turn: Turn) -> Running | E
     env = jobs.environment(ctx, ctx.folder, {**launch.env, **turn.env})
     order = Job(
         argv=launch.argv, cwd=turn.cwd, env=env, mark=effect.key, stdin=turn.prompt_file,
-        sandbox=_sandbox(effect, ctx, launch, env.get("HOME", "/")), total_s=effect.total_s or limits.turn_s,
+        sandbox=_sandbox(effect, ctx, launch, env), total_s=effect.total_s or limits.turn_s,
         idle_s=limits.idle_s, first_output_s=limits.first_output_s,
     )  # fmt: skip
     return job.start(ctx.folder, order)
 
 
-def _sandbox(effect: StartTurn, ctx: Ctx, launch: Launch, home: str) -> Sandbox:
+def _sandbox(effect: StartTurn, ctx: Ctx, launch: Launch, env: dict[str, str]) -> Sandbox:
+    home, programs = env.get("HOME", "/"), (path for path in map(Path, launch.argv) if path.is_absolute() and path.exists())
     seat = ctx.tools.journal.folder(ctx.run) / "seats" / effect.seat
     login = [jobs.expand(path, home) for path in launch.login_paths]
     for path in login:
@@ -114,7 +115,7 @@ def _sandbox(effect: StartTurn, ctx: Ctx, launch: Launch, home: str) -> Sandbox:
             path.mkdir(mode=0o700, parents=True)
     return jobs.sandbox(
         ctx, ctx.workspace(effect.slot), ctx.folder, read_only=effect.read_only, writable=login,
-        seen=[path for path in map(Path, launch.argv) if path.is_absolute() and path.exists() and path not in login],
+        seen=[*jobs.sockets(env), *(path for path in programs if path not in login)],
         private=[(seat / str(n), jobs.expand(path, home)) for n, path in enumerate(launch.session_paths)],
     )  # fmt: skip
 
