@@ -8,6 +8,7 @@ from architecture.sources import PACKAGE, ROOT, public_names, sources, tracked
 
 AGENTS_LINES = 120
 RECORD_LINES = 60
+PROMISED = re.compile(r"`([\w/]+)::(test_\w+)`")
 RECORD_PARTS = ("Context", "Decision", "Alternatives", "Consequences")
 GLOSSARY_LINE = re.compile(r"^- \*\*(?P<word>[^*]+)\*\*: \S.*\.$")
 
@@ -117,3 +118,16 @@ def test_what_the_guide_links_to_is_there() -> None:
     ]
     assert links
     assert [f"{path.relative_to(ROOT)}: {target}" for path, target in links if not (path.parent / target).exists()] == []
+
+
+def test_every_promise_names_tests_that_exist() -> None:
+    """docs/promises.md: whatever is promised, or told to come of something, names a test, and each test that it names exists."""
+    text = (ROOT / "docs/promises.md").read_text("utf-8")
+    held, _, _ = text.partition("## What each sandbox mode holds")
+    promises = re.split(r"^(?=- \*\*|\| (?!---|what ))", held, flags=re.MULTILINE)[1:]
+    assert len(promises) > 40
+    assert [promise for promise in promises if not PROMISED.search(promise)] == []
+    named = set(PROMISED.findall(text))
+    written = {path: path.read_text("utf-8") for path in {ROOT / f"tests/{file}.py" for file, _ in named}}
+    missing = [f"{file}::{test}" for file, test in named if f"\ndef {test}(" not in written[ROOT / f"tests/{file}.py"]]
+    assert missing == []
