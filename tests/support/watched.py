@@ -61,9 +61,10 @@ def _reach(real: str, repo: Path, home: Path) -> tuple[set[str], set[str], dict[
     dirty: dict[str, str] = {}
     slots = [path.parent for path in home.glob("worktrees/*/*/.git") if path.is_dir()]
     for place in (repo, *slots):
-        roots = ["--all", "--reflog", *_git(real, place, "rev-parse", "-q", "--verify", "HEAD").split()]
-        commits |= set(_git(real, place, "rev-list", *roots).split())
-        objects |= {line.split(" ")[0] for line in _git(real, place, "rev-list", "--objects", *roots).splitlines()}
+        words = ("rev-list", "--objects", "--all", "--reflog")
+        told = (_git(real, place, *words, "HEAD") or _git(real, place, *words)).splitlines()  # a branch may have no commit yet
+        commits |= {line for line in told if " " not in line}
+        objects |= {line.split(" ")[0] for line in told}
         if place != repo:
             entries = _git(real, place, "status", "--porcelain", "-z", "-uall", "--no-renames").split("\0")
             paths = [entry[3:] for entry in entries if entry and (place / entry[3:]).is_file()]
