@@ -74,6 +74,7 @@ def test_a_rich_night_loses_nothing(crew: Crew) -> None:
     work = repos.git(crew.repo, "commit-tree", "-p", "main", "-m", "theirs", _tree(crew, "one\ndeux\nthree\n"))
     crew.git("update-ref", "refs/heads/main", work)
     (crew.played / "go").touch()
+    process.wait(600)  # a watched run is slow
 
     done = crew.end(process)
 
@@ -107,7 +108,9 @@ def test_a_night_that_fails_loses_nothing(crew: Crew) -> None:
     crew.git("switch", "-qc", "mine")
     log = watched.dress(crew)
 
-    done = crew.call("run", "write the note")
+    process = crew.start("run", "write the note")
+    process.wait(600)
+    done = crew.end(process)
 
     assert done.code == 1, done
     assert crew.state().phase is PipelinePhase.Interrupted

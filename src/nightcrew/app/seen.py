@@ -10,11 +10,11 @@ from msgspec import Struct, structs
 from nightcrew.app.home import hide, home_of
 from nightcrew.app.story import Story, steps, story
 from nightcrew.app.views import clock, headline
-from nightcrew.config.values import named
 from nightcrew.core.effects import RunCommands, StartTurn
 from nightcrew.core.events import EffectStarted, Entry, Record, RunStarted
 from nightcrew.core.ids import RunId, short
 from nightcrew.core.reducer import wanted
+from nightcrew.core.roster import SecretRef
 from nightcrew.core.state import line
 from nightcrew.errors import UserError
 from nightcrew.journal.store import Journal, effect_folder
@@ -67,7 +67,9 @@ def outputs(seen: Seen, env: Mapping[str, str], seat: str = "") -> Iterator[tupl
     if seat and not mine:
         names = dict.fromkeys(name for effect in told for name in (effect.seat, effect.node))
         raise UserError(f"run {seen.run} has nothing of '{seat}'", f"it has: {', '.join(names) or 'nothing yet'}")
-    cleaned = hide(env, *named(next(e.event.roster for e in seen.entries() if isinstance(e.event, RunStarted)), env))
+    agents = next(entry.event.roster for entry in seen.entries() if isinstance(entry.event, RunStarted))
+    refs = (ref.env for agent in agents for ref in agent.env.values() if isinstance(ref, SecretRef))
+    cleaned = hide(env, *(env[name] for name in refs if name in env))  # the others would ask a password manager
     for place, title in (place for effect in mine for place in _places(effect, effect_folder(home_of(env), effect.key))):
         for path, name in ((place / "stdout", title), (place / "stderr", f"{title} · stderr")):
             if path.is_file() and path.stat().st_size:

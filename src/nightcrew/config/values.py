@@ -25,12 +25,6 @@ def secrets(agents: Iterable[Agent], found: Mapping[AgentId, Mapping[str, str]])
     return frozenset(found[a.id][name] for a in agents for name, told in a.env.items() if isinstance(told, SecretRef))
 
 
-def named(agents: Iterable[Agent], env: Mapping[str, str]) -> frozenset[str]:
-    """Those secrets that are in `env` under whatever name; for who only shows, and runs no password manager for it."""
-    refs = (ref for agent in agents for ref in agent.env.values() if isinstance(ref, SecretRef))
-    return frozenset(env[ref.env] for ref in refs if ref.env in env)
-
-
 def _value(agent: Agent, name: str, env: Mapping[str, str], ask: Callable[[str], str]) -> str:
     told = agent.env[name]
     if isinstance(told, str):

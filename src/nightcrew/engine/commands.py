@@ -65,7 +65,7 @@ def job(  # noqa: PLR0913 — one command, each of its sides by its name
     added = {"NIGHTCREW_LANE": str(lane), "NIGHTCREW_PORT_BASE": str(20_000 + 20 * lane), "GIT_EDITOR": ":"}
     env = jobs.environment(ctx, folder, added, verify.env)
     writable = [jobs.expand(path, env.get("HOME", "/")) for path in verify.writable]
-    box = jobs.sandbox(ctx, ws, folder, read_only=False, writable=writable, seen=(*seen, *jobs.sockets(env)))
+    box = jobs.sandbox(ctx, ws, folder, read_only=False, writable=writable, seen=(*seen, jobs.door(env)))
     return Job(argv=argv, cwd=ws.path, env=env, mark=f"{effect.key}/{name}", stdin=stdin, sandbox=box, total_s=total_s)
 
 

@@ -61,7 +61,7 @@ def sandbox(
         mode=tools.mode,
         read_only=(folder, tools.repo.git_dir, *seen, *_below_tmp(tools.operator_env), *((ws.path,) if read_only else ())),
         writable=(tmp, *writable, *(() if read_only else (ws.path,))),
-        hidden=(tools.home, *(home / name for name in HIDDEN), *sockets(tools.operator_env)),
+        hidden=(tools.home, *(home / name for name in HIDDEN), door(tools.operator_env)),
         private=((tmp, TMP), *private), network=ctx.state().settings.shelter.network,
     )  # fmt: skip
 
@@ -73,10 +73,9 @@ def _below_tmp(env: Mapping[str, str]) -> set[Path]:
     return {TMP / path.relative_to(TMP).parts[0] for path in below if path != TMP}
 
 
-def sockets(env: Mapping[str, str]) -> tuple[Path, ...]:
-    """The door to the person's ssh agent, where this environment names one."""
-    door = env.get("SSH_AUTH_SOCK", "")
-    return (Path(door),) if door.startswith("/") else ()
+def door(env: Mapping[str, str]) -> Path:
+    """The socket of the person's ssh agent, where this environment names one; else what does not exist."""
+    return Path("/", env.get("SSH_AUTH_SOCK") or "nowhere")
 
 
 def expand(path: str, home: str) -> Path:

@@ -29,7 +29,6 @@ from nightcrew.proc.call import end_all, leave
 SNAPSHOT_EVERY = 200  # entries between two snapshots, which are a cache only
 UNWRITABLE = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EROFS})  # what a disk says that takes nothing more
 PRINTED = "driver.log"  # in a run's folder: what a driver without a terminal prints
-LOOK_S = 0.02  # between two looks whether it drives
 PATIENCE_S = 1.0  # for a program of ours (git) that still runs when we leave to end by itself, and once it is told to
 
 OnEntry = Callable[[RunState, Entry], None]
@@ -216,7 +215,7 @@ def drive_apart(journal: Journal, run: RunId, env: Mapping[str, str]) -> tuple[i
         gone, status = os.waitpid(pid, os.WNOHANG)
         if gone:
             return 0, os.waitstatus_to_exitcode(status)
-        time.sleep(LOOK_S)
+        time.sleep(0.02)
     return pid, 0
 
 

@@ -115,7 +115,7 @@ def _sandbox(effect: StartTurn, ctx: Ctx, launch: Launch, env: dict[str, str]) -
             path.mkdir(mode=0o700, parents=True)
     return jobs.sandbox(
         ctx, ctx.workspace(effect.slot), ctx.folder, read_only=effect.read_only, writable=login,
-        seen=[*jobs.sockets(env), *(path for path in programs if path not in login)],
+        seen=[jobs.door(env), *(path for path in programs if path not in login)],
         private=[(seat / str(n), jobs.expand(path, home)) for n, path in enumerate(launch.session_paths)],
     )  # fmt: skip
 
@@ -195,9 +195,8 @@ def _meddled(effect: StartTurn, ctx: Ctx) -> bool:
 def _checkout(ctx: Ctx) -> set[bytes]:
     """How the person's checkout differs from its commit, as git tells it."""
     top = ctx.tools.repo.work_tree
-    if top is None or not top.is_dir():
-        return set()
-    return set(git_run(Checkout(top, ctx.tools.operator_env), "status", "--porcelain", "-z").out.split(b"\0"))
+    asks = ("status", "--porcelain", "-z")
+    return set(git_run(Checkout(top, ctx.tools.operator_env), *asks, ok=(0, 126, 128)).out.split(b"\0")) if top else set()
 
 
 def _meddled_outside(effect: StartTurn, ctx: Ctx) -> str:
