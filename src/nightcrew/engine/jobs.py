@@ -60,8 +60,7 @@ def sandbox(
     return Sandbox(
         mode=tools.mode,
         read_only=(folder, tools.repo.git_dir, *seen, *_below_tmp(tools.operator_env), *((ws.path,) if read_only else ())),
-        writable=(tmp, *writable, *(() if read_only else (ws.path,))),
-        hidden=(tools.home, *(home / name for name in HIDDEN), door(tools.operator_env)),
+        writable=(tmp, *writable, *(() if read_only else (ws.path,))), hidden=(tools.home, *(home / name for name in HIDDEN), door(tools.operator_env)),
         private=((tmp, TMP), *private), network=ctx.state().settings.shelter.network,
     )  # fmt: skip
 

@@ -212,9 +212,8 @@ def drive_apart(journal: Journal, run: RunId, env: Mapping[str, str]) -> tuple[i
     argv = (sys.executable, "-P", "-m", "nightcrew", "resume", run)
     pid = leave(argv, env=env, output=journal.folder(run) / PRINTED)
     while journal.holder(run) != pid:
-        gone, status = os.waitpid(pid, os.WNOHANG)
-        if gone:
-            return 0, os.waitstatus_to_exitcode(status)
+        if (ended := os.waitpid(pid, os.WNOHANG))[0]:
+            return 0, os.waitstatus_to_exitcode(ended[1])
         time.sleep(0.02)
     return pid, 0
 
