@@ -102,10 +102,10 @@ def test_what_agents_and_commands_are_not_given(crew: Crew) -> None:
         assert names.isdisjoint(doors)
 
 
-@pytest.fixture
-def door() -> Iterator[Path]:
-    """A socket like an ssh agent's, where no private /tmp hides it; it takes whoever comes."""
-    with tempfile.TemporaryDirectory(dir="/var/tmp") as folder, socket.socket(socket.AF_UNIX) as listens:
+@pytest.fixture(params=["/var/tmp", "/tmp"])  # noqa: S108 — where sockets are
+def door(request: pytest.FixtureRequest) -> Iterator[Path]:
+    """A socket like an ssh agent's, where a private /tmp hides it and where none does; it takes whoever comes."""
+    with tempfile.TemporaryDirectory(dir=request.param) as folder, socket.socket(socket.AF_UNIX) as listens:
         path = Path(folder) / "agent.sock"
         listens.bind(str(path))
         listens.listen(8)
