@@ -10,7 +10,7 @@ from msgspec import Struct, structs
 
 from nightcrew.agents import classify
 from nightcrew.agents.base import Exit
-from nightcrew.app.wiring import zone_of
+from nightcrew.app.home import zone_of
 from nightcrew.core.chain import COLD, ONCE_MORE, PASSING
 from nightcrew.core.work import UNAVAILABLE, Class
 from nightcrew.errors import UserError

@@ -1,5 +1,7 @@
-"""What the person's environment says of us. Loads nothing, so that verbs which only read stay instant."""
+"""What the person's environment says of us, and what they are told of our faults. Loads little, so that verbs which only read stay instant."""
 
+import os
+import time
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -23,3 +25,31 @@ def home_of(env: Mapping[str, str]) -> Path:
 def hide(env: Mapping[str, str], *more: str) -> Redactor:
     """Takes out of a text what must not be written or shown anywhere: values of the environment, by the names they have, and `more`."""
     return Redactor({value for name, value in env.items() if name.upper().endswith(SECRET_NAMES)}.union(more))
+
+
+def zone_of(env: Mapping[str, str]) -> str:
+    """The host's zone by name, for clocks that a program prints without one."""
+    _, known, name = os.path.realpath("/etc/localtime").partition("zoneinfo/")
+    return env.get("TZ", "").lstrip(":") or (name if known else time.tzname[0])
+
+
+def fault(error: Exception, env: Mapping[str, str]) -> tuple[str, int]:
+    """What a face says and exits with: no journal, or a run taken over: 1. Anything else is our bug, its traceback kept: 70."""
+    import traceback  # noqa: PLC0415 - only a failure pays for it
+
+    from nightcrew.journal.store import Fenced, JournalUnusable  # noqa: PLC0415 - as above
+
+    if isinstance(error, JournalUnusable):
+        return f"nothing can be recorded, so nothing goes on: {error} (mend it, then: nightcrew resume)", 1
+    if isinstance(error, Fenced):
+        return f"{error}; this process leaves it alone", 1
+    cleaned, folder = hide(env).text, home_of(env) / "faults"
+    path = folder / f"{time.strftime('%Y%m%d-%H%M%S', time.gmtime())}-{os.getpid()}.txt"
+    kept = f"its traceback is in {path}"
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        path.touch(0o600)
+        path.write_text(cleaned("".join(traceback.format_exception(error))), "utf-8")
+    except OSError as why:
+        kept = f"its traceback could not be kept in {folder}: {why.strerror}"
+    return f"a bug of nightcrew: {cleaned(f'{type(error).__name__}: {error}'.splitlines()[0])} ({kept})", 70

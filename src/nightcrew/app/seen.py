@@ -1,27 +1,34 @@
-"""What is written, for those who only look: which run is meant, its facts, its files, how it stood at one of them. Changes nothing."""
+"""A run for those who only look: which is meant, its facts, its files, how it stood, and how it goes on from moment to moment. Changes nothing."""
 
-from collections.abc import Iterable, Iterator, Mapping
-from pathlib import Path
+import re
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 import msgspec
 from msgspec import Struct, structs
 
 from nightcrew.app.home import hide, home_of
-from nightcrew.app.story import Story, steps, story
-from nightcrew.app.views import clock, headline
+from nightcrew.app.story import Step, Story, rounds_of, said, steps, story, where
+from nightcrew.app.views import answer_command, clock, conclusion, count, doing_now, headline, span, waits_for
 from nightcrew.core.effects import RunCommands, StartTurn
 from nightcrew.core.events import EffectStarted, Entry, Record, RunStarted
-from nightcrew.core.ids import RunId, short
+from nightcrew.core.ids import EffectId, RunId, short
 from nightcrew.core.reducer import wanted
 from nightcrew.core.roster import SecretRef
-from nightcrew.core.state import line
+from nightcrew.core.state import RunState, line
 from nightcrew.errors import UserError
 from nightcrew.journal.store import Journal, effect_folder
 
-__all__ = ["Replayed", "RunId", "Seen", "effect_folder", "everything", "outputs", "replayed", "seen", "shown", "told"]
+__all__ = [
+    "Entry", "RunId", "RunState", "Seen", "Step", "changes", "everything", "follow", "outputs", "panel", "replayed", "seen", "shown", "told"
+]  # fmt: skip
 
 GONE = "clean removed branch"  # how the note begins that a finished branch was cleared away
+# What the events of agent programs, in JSON of whatever shape, hold for a person.
+_TELLING = re.compile(r'"(?:name|text|command|file_path|path|pattern|query)": ?("(?:[^"\\]|\\.)*+")')
+TAIL = 16 * 1024  # bytes of an agent's output in which its newest words are looked for
+LOOK_S = 0.1  # between two looks at a run that another process drives
 
 
 class Seen(NamedTuple):
@@ -70,18 +77,16 @@ def outputs(seen: Seen, env: Mapping[str, str], seat: str = "") -> Iterator[tupl
     agents = next(entry.event.roster for entry in seen.entries() if isinstance(entry.event, RunStarted))
     refs = (ref.env for agent in agents for ref in agent.env.values() if isinstance(ref, SecretRef))
     cleaned = hide(env, *(env[name] for name in refs if name in env))  # the others would ask a password manager
-    for place, title in (place for effect in mine for place in _places(effect, effect_folder(home_of(env), effect.key))):
-        for path, name in ((place / "stdout", title), (place / "stderr", f"{title} · stderr")):
-            if path.is_file() and path.stat().st_size:
-                yield name, cleaned.bytes(path.read_bytes())
-
-
-def _places(effect: StartTurn | RunCommands, folder: Path) -> list[tuple[Path, str]]:
-    if isinstance(effect, StartTurn):
-        number = int(effect.key.rsplit("/", 1)[1]) + 1
-        return [(folder, f"{effect.seat} · {effect.agent} · {effect.node} {number}")]
-    titles = (f"{effect.purpose} · {effect.seat} · {command}" for command in effect.commands)
-    return [(folder / str(n), title) for n, title in enumerate(titles)]
+    for effect in mine:
+        folder = effect_folder(home_of(env), effect.key)
+        if isinstance(effect, StartTurn):
+            places = {folder: f"{effect.seat} · {effect.agent} · {effect.node} {int(effect.key.rsplit('/', 1)[1]) + 1}"}
+        else:
+            places = {folder / str(n): f"{effect.purpose} · {effect.seat} · {of}" for n, of in enumerate(effect.commands)}
+        for place, title in places.items():
+            for path, name in ((place / "stdout", title), (place / "stderr", f"{title} · stderr")):
+                if path.is_file() and path.stat().st_size:
+                    yield name, cleaned.bytes(path.read_bytes())
 
 
 class Replayed(Struct, frozen=True):
@@ -120,3 +125,61 @@ def told(seen: Replayed) -> list[str]:
         *(f"  in flight: {key}" for key in seen.open),
         *(f"  wanted: {key}" + (" (in flight)" if key in seen.open else "") for key in seen.wanted),
     ]
+
+
+def changes(step: Step) -> list[str]:
+    """What a fact means to somebody who follows the run, in lines."""
+    told = [found for found in said(step) if found.topic not in {"kept", "cooling"}]
+    return [f"{t.topic}: {t.what}" if t.topic in {"note", "rescued"} else t.what for t in told]
+
+
+def panel(state: RunState, now: float, env: Mapping[str, str]) -> list[str]:
+    """The run at this moment, for a screen: where it stands, who works since when and on what, what comes next. `now` is a time."""
+    stands, spent = conclusion(state), state.spend
+    at = str(state.phase) if stands.word == "running" else stands.headline
+    cost = f"{spent.usd:.2f} usd" + (f" + {spent.unpriced} unpriced" if spent.unpriced else "")
+    stand = " · ".join(filter(None, (at, rounds_of(state), cost, count(spent.turns, "turn"))))
+    lines = [f"── {stands.short} · {state.started.task.title}", stand]
+    for key, opened in state.open.items():
+        what, who, since, effect = "", doing_now(opened.effect), span(now - opened.at), opened.effect
+        if isinstance(effect, StartTurn):
+            what, who, since = where(effect.node, effect.seat), effect.agent, since if opened.begun else "queued"
+        elif isinstance(effect, RunCommands):
+            what, who = effect.purpose, effect.commands[0]
+        if who:
+            lines.append(f"  {what:<12} {who:<14} {since:>7}  {activity(key, env)}".rstrip())
+    if cools := [f"{agent} until {clock(until, now)}" for agent, until in state.cooling.items() if until > now]:
+        lines.append(f"cooling: {', '.join(cools)}")
+    if question := next(iter(state.questions.values()), None):
+        lines.append(f"next: {line(question.text)} {answer_command(state, question)}")
+    elif timer := waits_for(state):
+        lines.append(f"next: {clock(timer.fire_at, state.at)}, {timer.why}")
+    return lines
+
+
+def activity(key: EffectId, env: Mapping[str, str]) -> str:
+    """The newest words of an agent or a command at work, or what it does; "" when it said nothing yet."""
+    folder = effect_folder(home_of(env), key)
+    try:
+        with max(folder.glob("[0-9]*/stdout"), default=folder / "stdout").open("rb") as file:
+            if file.seek(max(0, file.seek(0, 2) - TAIL)):
+                file.readline()  # its beginning is cut off: a secret in it might not be known as one
+            text = hide(env).text(file.read().decode(errors="replace"))
+    except OSError:
+        return ""
+    newest = reversed(text.splitlines())
+    words = (" ".join(map(msgspec.json.decode, _TELLING.findall(said))) if said.startswith("{") else said for said in newest)
+    return next(filter(None, (line(said, 70) for said in words)), "")
+
+
+def follow(seen: Seen, show: Callable[[RunState, Entry], None]) -> RunState:
+    """Show every fact from the first on, as it comes, until the run is over or nobody drives it; gives the last state."""
+    state = None
+    while True:
+        driven = seen.journal.holder(seen.run) is not None
+        for step in steps(seen.entries(state.seq if state else 0), state):
+            state = step.after
+            show(state, step.entry)
+        if state is not None and (state.done or not driven):
+            return state
+        time.sleep(LOOK_S)

@@ -1,11 +1,9 @@
 """The composition root: opens the rooms below and hands them to the engine as one record."""
 
-import os
-import time
 from collections.abc import Mapping
 from pathlib import Path
 
-from nightcrew.app.home import hide, home_of
+from nightcrew.app.home import hide, home_of, zone_of
 from nightcrew.app.views import headline
 from nightcrew.config.values import environments, secrets
 from nightcrew.core.ids import RunId
@@ -48,9 +46,3 @@ def open_tools(run: RunId, env: Mapping[str, str], max_turns: int, clock: Clock 
         turnstile=Turnstile(home / "targets" / queue), marker_folder=pool.repo.work_tree or pool.repo.git_dir, headline=headline,
         zone=zone_of(env), redacted=redactor.text,
     )  # fmt: skip
-
-
-def zone_of(env: Mapping[str, str]) -> str:
-    """The host's zone by name, for clocks that a program prints without one."""
-    _, known, name = os.path.realpath("/etc/localtime").partition("zoneinfo/")
-    return env.get("TZ", "").lstrip(":") or (name if known else time.tzname[0])

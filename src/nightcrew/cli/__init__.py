@@ -19,7 +19,7 @@ def main() -> int:
 
         sys.stdout.write(f"nightcrew {__version__}\n")
         return 0
-    gc.disable()  # what is imported stays; collecting in between costs a tenth of the start (`screen` turns it on again)
+    gc.disable()  # what is imported stays; collecting in between costs a tenth of the start (`reading.screen` turns it on again)
     from nightcrew.cli.verbs import run  # noqa: PLC0415 - see above
 
     return run(sys.argv[1:])

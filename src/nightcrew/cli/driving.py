@@ -15,7 +15,7 @@ from nightcrew.app.seen import RunId, seen
 from nightcrew.app.text import ending_told
 from nightcrew.app.views import conclusion
 from nightcrew.cli.output import aside, environment, folder, json_option, run_argument, say
-from nightcrew.cli.screen import screen
+from nightcrew.cli.reading import screen
 from nightcrew.cli.verbs import TABLE
 from nightcrew.errors import UserError
 

@@ -1,11 +1,12 @@
-"""Verbs about what a run would stand on here: `agents`, `doctor`, `init`, `trust`, `completion`."""
+"""Verbs about what a run would stand on here: `agents`, `doctor`, `init`, `trust`, `completion`; and `classify`."""
 
 import time
+from typing import IO
 
 import click
 from click.shell_completion import get_completion_class
 
-from nightcrew.app import ground
+from nightcrew.app import failing, ground
 from nightcrew.app.views import clock
 from nightcrew.cli.output import environment, folder, json_option, say
 
@@ -50,6 +51,24 @@ def trust(*, show: bool) -> None:
     named = ground.executes(folder(), environment())[0] if show else ground.trust_here(folder(), environment())
     told = [*named, *([] if show else ["trusted"])] if named else ["nothing in this repository's settings is executed"]
     click.echo("\n".join(told))
+
+
+@click.command
+@click.argument("file", type=click.File(encoding="utf-8", errors="replace"), default="-")
+@click.option("--exit-code", type=int, help="How the program ended; -9 for a death by signal 9.")
+@click.option("--as-of", metavar="STAMP", help="When (ISO 8601); now if not given.")
+@click.option("--zone", help="Zone of the clocks that name none; this machine's if not given.")
+@click.option("--jsonl", is_flag=True, help="Rows of JSON in, answers of JSON out (docs/json.md).")
+@json_option
+def classify(*, file: IO[str], exit_code: int | None, as_of: str | None, zone: str | None, jsonl: bool, json_: bool) -> None:
+    """What nightcrew makes of an agent's output in FILE (else on standard input), and what it would do."""
+    if jsonl:
+        for line in filter(str.strip, file):
+            click.echo(failing.answer(line, environment()))
+        return
+    found = failing.verdict({"text": file.read(), "exit_code": exit_code, "as_of": as_of, "host_zone": zone}, environment())
+    told = [found.label, f"nightcrew {found.does}", f"reset: {found.reset_at or 'not told'}", f"because of: {found.evidence}"]
+    say(found, told, json_=json_)
 
 
 @click.command

@@ -35,7 +35,7 @@ TABLE = {  # verb: the module of this room where it lives, and its one line of h
     "demo": ("driving", "see a task land on a small project, with scripted agents"),
     "stats": ("reading", "what each agent was worth so far"),
     "replay": ("reading", "a run as it stood at an earlier fact"),
-    "classify": ("failing", "what nightcrew makes of an agent's output"),
+    "classify": ("standing", "what nightcrew makes of an agent's output"),
     "completion": ("standing", "a script that completes words in your shell"),
 }
 
@@ -99,7 +99,7 @@ def run(argv: Sequence[str]) -> int:
         if isinstance(error, OSError) and error.errno in DEAF and error.filename is None:
             unheard()  # what is still buffered must not fail once more when Python closes the stream
             return 1 if isinstance(error, BrokenPipeError) else _said(f"cannot print: {error.strerror}", 1)
-        from nightcrew.app.faults import fault  # noqa: PLC0415 - only a failure pays for it
+        from nightcrew.app.home import fault  # noqa: PLC0415 - only a failure pays for it
 
         return _said(*fault(error, os.environ))
     return code if isinstance(code, int) else 0

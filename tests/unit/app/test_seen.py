@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 from msgspec import structs
 
-from nightcrew.app.live import TAIL, activity, changes, follow, panel
-from nightcrew.app.seen import effect_folder, outputs, replayed, seen, told as replay_told
+from nightcrew.app.seen import TAIL, activity, changes, follow, outputs, panel, replayed, seen, told as replay_told
 from nightcrew.app.story import steps
 from nightcrew.core.effects import StartTurn
 from nightcrew.core.ids import AgentId
@@ -17,6 +16,7 @@ from nightcrew.core.settings import Pipeline
 from nightcrew.core.state import RunState
 from nightcrew.core.work import PipelinePhase
 from nightcrew.errors import UserError
+from nightcrew.journal.store import effect_folder
 from unit.app.test_story import eventful, stays_red
 from unit.app.worlds import BEGAN_AT, RUN, World, started, written
 
