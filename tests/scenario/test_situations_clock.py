@@ -4,7 +4,7 @@ import asyncio
 import time
 from collections.abc import Callable
 
-from nightcrew.app import control, wiring
+from nightcrew.app import control
 from nightcrew.core.events import (
     ChainReset,
     CompletionMarkerEmitted,
@@ -59,7 +59,7 @@ def begin(crew: Crew) -> RunId:
 def drive(crew: Crew, run: RunId, seen: Callable[[RunState, Entry], None] = lambda _state, _entry: None) -> RunState:
     """Drive a run here on the hurried clock until it rests."""
     clock = Hurried()
-    tools = wiring.open_tools(run, crew.env, 4, Clock(clock.now, clock.now, clock.sleep))
+    tools = control.open_tools(run, crew.env, 4, Clock(clock.now, clock.now, clock.sleep))
     lease = tools.journal.acquire(run)
     try:
         return local.drive(local.Driver(tools, run, lease, seen)).state

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from nightcrew.app.runs import rows
+from nightcrew.app.home import rows
 from nightcrew.app.views import headline
 from support import repos
 from support.crew import Crew

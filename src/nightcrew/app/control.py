@@ -5,34 +5,68 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from msgspec import Struct, structs
 
 from nightcrew import __version__
 from nightcrew.agents import catalog
-from nightcrew.app import ground, picking, wiring
-from nightcrew.app.home import hide, home_of
+from nightcrew.app import ground, story
+from nightcrew.app.home import hide, home_of, zone_of
 from nightcrew.app.seen import GONE
-from nightcrew.app.views import answers, conclusion
-from nightcrew.config import Config
-from nightcrew.config.trust import trusted
+from nightcrew.app.views import answers, conclusion, headline
+from nightcrew.config import values
+from nightcrew.config.build import Config, trusted
 from nightcrew.core import events as ev
-from nightcrew.core.ids import Commit, RunId
+from nightcrew.core.ids import Commit, RunId, Tree
+from nightcrew.core.reducer import blocked
 from nightcrew.core.roster import Agent, AgentRole
-from nightcrew.core.state import RunState
+from nightcrew.core.state import RunState, branch_of
 from nightcrew.core.trouble import looked
 from nightcrew.core.work import PipelinePhase, Task
 from nightcrew.database import unusable
 from nightcrew.engine import jobs, local, steps
+from nightcrew.engine.tools import Clock, Tools, Turnstile
 from nightcrew.engine.waits import MARKER, foreign
 from nightcrew.errors import UserError
 from nightcrew.git import landing, repo as here, slots, snapshot, workspace
+from nightcrew.git.repo import open_repo, repo_id
 from nightcrew.git.sealed import Place, git
 from nightcrew.journal.blobs import Blobs
-from nightcrew.journal.store import Journal
+from nightcrew.journal.store import Journal, Lease
+from nightcrew.ledger import Ledger
 
 TITLE = 100
+
+
+def open_journal(env: Mapping[str, str]) -> Journal:
+    """The journal of this machine, for those who only read or leave a word."""
+    return Journal(home_of(env), hide(env))
+
+
+def pool_of(checkout: Path, env: Mapping[str, str]) -> workspace.Pool:
+    """The slots of the repository around `checkout`."""
+    repo = open_repo(checkout, env)
+    return workspace.Pool(home_of(env) / "worktrees" / repo_id(repo), repo)
+
+
+def open_tools(run: RunId, env: Mapping[str, str], max_turns: int, clock: Clock | None = None) -> Tools:
+    """Everything a driver of `run` needs. Raises UserError when the repository is gone, or another is found in its place."""
+    home, told = home_of(env), local.folded(open_journal(env), run).started
+    found = values.environments(told.roster, env, cwd=Path(env.get("HOME", "/")))
+    redactor = hide(env, *values.secrets(told.roster, found))
+    checkout = (journal := Journal(home, redactor)).place(f"checkout/{run}")
+    pool = pool_of(checkout if checkout.is_dir() else journal.place(told.repo), env)
+    if repo_id(pool.repo) != told.repo:
+        raise UserError(f"the repository of run {run} is not at {checkout}", "put it back, then: nightcrew resume")
+    queue = f"{told.repo}-{told.target.replace('/', '%2F')}.queue"
+    return Tools(
+        home=home, journal=journal, blobs=Blobs(journal.folder(run) / "blobs", redactor), ledger=Ledger(home, redactor), repo=pool.repo,
+        pool=pool, clock=clock or Clock(), mode=jobs.mode_of(told.settings.shelter.mode), operator_env=dict(env),
+        secrets={str(agent): told for agent, told in found.items()}, max_turns=max_turns,
+        turnstile=Turnstile(home / "targets" / queue), marker_folder=pool.repo.work_tree or pool.repo.git_dir, headline=headline,
+        zone=zone_of(env), redacted=redactor.text,
+    )  # fmt: skip
 
 
 def start(
@@ -42,19 +76,19 @@ def start(
 
     `overrides` are settings as they were typed, such as `{"limits.usd": "5"}`. Raises UserError, one line each.
     """
-    task, repo = _instruction(text, file), here.open_repo(cwd, env)
+    task, repo = _instruction(text, file), open_repo(cwd, env)
     config = ground.load_config(repo, env, overrides or {})
-    if not trusted(home_of(env), here.repo_id(repo), config.digest):
+    if not trusted(home_of(env), repo_id(repo), config.digest):
         told = f"nightcrew.toml of this repository would execute {len(config.executes)} things you have not trusted yet"
         raise UserError(told, "look with `nightcrew trust --show`, then: nightcrew trust")
     roster, notes = _roster(config, env)
     mode, land = _check_rights(config, roster), config.settings.land
     where = here.target(repo, land.target, land.remote, land.mode)
-    at, now, journal = _rehearsed(repo, where), time.time(), wiring.open_journal(env)
+    at, now, journal = _rehearsed(repo, where), time.time(), open_journal(env)
     run = RunId(time.strftime("%Y%m%d-%H%M%S-", time.gmtime(now)) + secrets.token_hex(2))
     kept, note = _housed(journal, run, repo, task, env)
     first = ev.RunStarted(
-        run=run, repo=here.repo_id(repo), task=kept, target=where.branch, remote=where.remote or "", base=Commit(at.commit),
+        run=run, repo=repo_id(repo), task=kept, target=where.branch, remote=where.remote or "", base=Commit(at.commit),
         seed=secrets.token_hex(8), roster=roster, roles=config.roles, settings=config.settings, limits=config.limits,
         notes=tuple(filter(None, (*config.notes, *notes, at.note, note))), shelter=mode, version=__version__,
     )  # fmt: skip
@@ -80,7 +114,7 @@ def _housed(journal: Journal, run: RunId, repo: here.Repo, text: str, env: Mappi
     with unusable(folder := journal.folder(run)):
         folder.mkdir(mode=0o700, parents=True)
     kept = Blobs(folder / "blobs", hide(env)).put(text.encode())
-    for name in (here.repo_id(repo), f"checkout/{run}"):
+    for name in (repo_id(repo), f"checkout/{run}"):
         journal.set_place(name, top)
     here.exclude(repo, f"/{MARKER.parts[0]}/")
     if not (why := foreign(repo, top)):
@@ -135,16 +169,69 @@ def _check_rights(config: Config, roster: tuple[Agent, ...]) -> str:
     return mode
 
 
+class Pick(NamedTuple):
+    """What somebody typed after `fix RUN`."""
+
+    findings: tuple[str, ...]
+    reason: str
+    allow_stale: bool = False
+
+
+def _ask_fix(tools: Tools, run: RunId, lease: Lease, pick: Pick) -> None:
+    """Write it down before any work. Raises UserError, one line each, with nothing recorded."""
+    if not pick.reason.strip():
+        raise UserError("a fix needs a reason", '--reason "why you want it now"')
+    told = tuple(story.steps(tools.journal.entries(run)))
+    found = ((f, step.after.chosen.change.tree) for step in told for review in step.reviewed().values() for f in review.findings)
+    raised = {finding.id: (finding, tree) for finding, tree in found}  # every finding, and the tree in which it was seen
+    state, ids = told[-1].after, tuple(dict.fromkeys(pick.findings))
+    head, branch = _head(tools, state)
+    if unknown := [name for name in ids if name not in raised]:
+        raise UserError(f"run {run} has no finding {', '.join(unknown)}", f"it has: {', '.join(raised) or 'none'}")
+    tree = Tree(git(tools.repo, "rev-parse", f"{head}^{{tree}}"))
+    moved = state.done and head != state.commit
+    stale = [name for name in ids if moved or raised[name][1] != tree]
+    if stale and not pick.allow_stale:
+        since = f"the work changed since {', '.join(stale)} was raised"
+        raise UserError(since, "look whether it still holds, then: --allow-stale")
+    if moved:  # the commits of whoever moved it are part of the work from now on, and one commit will stand for them
+        snapshot.name_rescue(tools.repo, run, head)
+    if state.done:
+        here.pin(tools.repo, run, f"branches/{branch}", head)
+    (tools.journal.folder(run) / "completion_marker").unlink(missing_ok=True)
+    findings, reason = tuple(raised[name][0] for name in ids), pick.reason.strip()
+    asked = ev.FixAsked(findings=findings, reason=reason, head=head, tree=tree, stale=bool(stale))
+    tools.journal.append(lease, state.seq, tools.clock.now(), asked)
+
+
+def _head(tools: Tools, state: RunState) -> tuple[Commit, str]:
+    """Where the work stands, and its branch: the finished one as it is now, or what a blocked run holds."""
+    ready = state.done and state.landing is not None and state.landing.mode == "branch"
+    waits = blocked(state) is not None and state.trouble is None and not state.parked
+    if state.winning is None or not (ready or waits):
+        hint = "a fix is for a run that is ready or blocked" + ("" if state.done else ": nightcrew resume")
+        raise UserError(f"run {state.started.run} is {conclusion(state).word}", hint)
+    branch = branch_of(state, state.winner)
+    if not state.done:
+        return state.chosen.change.head, branch
+    head, checkout = landing.standing(tools.repo, branch)
+    if not head:
+        raise UserError(f"branch {branch} is gone", "hand the rest off as a new task")
+    if checkout:
+        raise UserError(f"branch {branch} is checked out at {checkout}", "switch to another there: git switch -")
+    return Commit(head), branch
+
+
 def drive(
     run: RunId, env: Mapping[str, str], *, on_entry: local.OnEntry | None = None, wait: bool = True,
-    take_over: bool = False, fix: picking.Pick | None = None, enough: local.Enough = lambda _: False,
+    take_over: bool = False, fix: Pick | None = None, enough: local.Enough = lambda _: False,
 ) -> local.Left:  # fmt: skip
     """Drive a run until it rests or stands as is `enough`, a `fix` written down first. Raises UserError: another process drives it."""
-    tools = wiring.open_tools(run, env, ground.load_config(None, env, {}).max_turns)
+    tools = open_tools(run, env, ground.load_config(None, env, {}).max_turns)
     lease = tools.journal.acquire(run, take_over=take_over)
     try:
         if fix is not None:
-            picking.ask(tools, run, lease, fix)
+            _ask_fix(tools, run, lease, fix)
         return local.drive(local.Driver(tools, run, lease, on_entry, enough), wait=wait)
     finally:
         tools.turnstile.leave()  # not before: a landing may go on in its thread when its handler is gone
@@ -158,7 +245,7 @@ def begun(state: RunState) -> bool:
 
 def apart(run: RunId, env: Mapping[str, str]) -> str:
     """Have a process of its own drive a run (rulings 36); what to tell. Raises UserError with its last words when it could not."""
-    journal = wiring.open_journal(env)
+    journal = open_journal(env)
     pid, code = local.drive_apart(journal, run, env)
     stands, printed = conclusion(view(run, env)), journal.folder(run) / local.PRINTED
     if pid:
@@ -178,12 +265,12 @@ def resume(run: RunId, env: Mapping[str, str], limits: Mapping[str, str], *, rec
         raise UserError(f"no agent of run {run} is there any more: {'; '.join(gone)}", hint)
     if reconfigure or limits:
         say(run, _changed(state.started, env, limits, reconfigure=reconfigure), env)
-    if state.parked or any(isinstance(word.event, ev.ParkAsked) for word in wiring.open_journal(env).words(run)):
+    if state.parked or any(isinstance(word.event, ev.ParkAsked) for word in open_journal(env).words(run)):
         say(run, ev.ResumeAsked(), env)
 
 
 def _changed(told: ev.RunStarted, env: Mapping[str, str], limits: Mapping[str, str], *, reconfigure: bool) -> ev.ConfigChanged:
-    repo = here.open_repo(wiring.open_journal(env).place(told.repo), env)
+    repo = open_repo(open_journal(env).place(told.repo), env)
     new = ground.load_config(repo, env, limits)
     if not reconfigure:
         mine = {name: told for name, told in structs.asdict(new.limits).items() if f"limits.{name.removesuffix('_s')}" in limits}
@@ -194,7 +281,7 @@ def _changed(told: ev.RunStarted, env: Mapping[str, str], limits: Mapping[str, s
 
 def say(run: RunId, word: ev.Event, env: Mapping[str, str]) -> None:
     """Leave a word for whoever drives the run, now or later."""
-    wiring.open_journal(env).say(run, time.time(), word)
+    open_journal(env).say(run, time.time(), word)
 
 
 def stop(run: RunId, env: Mapping[str, str], how: Literal["park", "now", "cancel"]) -> None:
@@ -223,18 +310,18 @@ def answer(run: RunId, env: Mapping[str, str], text: str, question: str = "") ->
 
 def driven(run: RunId, env: Mapping[str, str]) -> int:
     """The pid of the process that drives the run now; 0 when nobody does."""
-    return wiring.open_journal(env).holder(run) or 0
+    return open_journal(env).holder(run) or 0
 
 
 def view(run: RunId, env: Mapping[str, str]) -> RunState:
     """The run as it stands, for those who only look."""
-    return local.folded(wiring.open_journal(env), run)
+    return local.folded(open_journal(env), run)
 
 
 def diff(run: RunId, env: Mapping[str, str]) -> str:
     """The work of a run as a patch: the commit that lands, else what stands in its workspaces, was rescued, or its candidate holds."""
     state = view(run, env)
-    pool = wiring.pool_of(wiring.open_journal(env).place(state.started.repo), env)
+    pool = pool_of(open_journal(env).place(state.started.repo), env)
     start = f"{state.commit}^" if state.commit else state.winning.start if state.winning else state.base
     patches = (git(place, "diff", "--no-ext-diff", start, work) for place, work in _works(pool, state, env) if work)
     if patch := next(filter(None, patches), ""):
@@ -269,8 +356,8 @@ class Cleaned(Struct, frozen=True):
 
 def clean(cwd: Path, env: Mapping[str, str], run: str | None = None) -> list[Cleaned]:
     """Remove what runs of this repository left that is proven landed or rescued; list the rest. A run that is not over is left alone."""
-    journal, pool = wiring.open_journal(env), wiring.pool_of(cwd, env)
-    mine = journal.recent_of(here.repo_id(pool.repo), 10_000)
+    journal, pool = open_journal(env), pool_of(cwd, env)
+    mine = journal.recent_of(repo_id(pool.repo), 10_000)
     return [_clean_one(pool, name, env) for name in ([journal.find(run)] if run is not None else mine)]
 
 
@@ -287,7 +374,7 @@ def _clean_one(pool: workspace.Pool, run: RunId, env: Mapping[str, str]) -> Clea
             kept = (*kept, f"branch {branch}: not landed on {state.started.target}")
         elif git(repo, "rev-parse", "-q", "--verify", name, ok=(0, 1)) == state.commit:
             git(repo, "update-ref", "-d", name, state.commit)
-            removed, journal = (*removed, f"branch {branch}"), wiring.open_journal(env)
+            removed, journal = (*removed, f"branch {branch}"), open_journal(env)
             told = ev.Noted(text=f"{GONE} {branch}: {state.started.target} has its commit")
             with (lease := journal.acquire(run)).lock:
                 journal.append(lease, state.seq, time.time(), told)

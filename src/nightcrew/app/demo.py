@@ -5,7 +5,7 @@ import shutil
 import signal
 import tempfile
 import tomllib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -19,16 +19,17 @@ SCRIPT = Path(__file__).with_name("demo.toml")
 
 
 class Stage(NamedTuple):
-    """Where the demo plays: a folder of its own with a project, and an environment whose HOME is there too."""
+    """Where the demo plays: a folder of its own with a project, an environment whose HOME is there too, and the run."""
 
     root: Path
     project: Path
     env: dict[str, str]
     script: Mapping[str, Any]
+    run: RunId
 
 
 def stage(env: Mapping[str, str]) -> Stage:
-    """Make the project, with one test that fails, in a temporary folder."""
+    """Make the project, with one test that fails, in a temporary folder, and hand the task off."""
     root = Path(tempfile.mkdtemp(prefix="nightcrew-demo-"))
     told = tomllib.loads(SCRIPT.read_text())
     project, home = root / "stack", root / "home"
@@ -40,16 +41,10 @@ def stage(env: Mapping[str, str]) -> Stage:
     script = str(shutil.copy(SCRIPT, root / "script.toml"))
     for name, text in told["files"].items():
         (project / name).write_text(text.lstrip("\n").replace("{script}", script).replace("{state}", f"{root}/agents"))
-    where = Stage(root, project, mine, told)
-    git(Checkout(project, mine), "init", "-q", "-b", "main")
-    _commit(where, "A stack")
-    return where
-
-
-def start(where: Stage) -> RunId:
-    """Hand the task off."""
-    ground.trust_here(where.project, where.env)
-    return control.start(where.project, where.env, where.script["task"].strip())
+    git(place := Checkout(project, mine), "init", "-q", "-b", "main")
+    _commit(place, "A stack")
+    ground.trust_here(project, mine)
+    return Stage(root, project, mine, told, control.start(project, mine, told["task"].strip()))
 
 
 def meddling(where: Stage, show: Callable[[RunState, Entry], None]) -> Callable[[RunState, Entry], None]:
@@ -62,12 +57,12 @@ def meddling(where: Stage, show: Callable[[RunState, Entry], None]) -> Callable[
             colleague = where.script["colleague"]
             path = where.project / colleague["file"]
             path.write_text(path.read_text().replace(colleague["old"], colleague["new"]))
-            _commit(where, colleague["message"])
+            _commit(Checkout(where.project, where.env), colleague["message"])
 
     return told
 
 
-def crash(where: Stage, run: RunId) -> None:
+def crash(where: Stage) -> None:
     """Drive the run in a child process that ends itself with kill -9 while the first implementer works."""
 
     def dies(_: RunState, entry: Entry) -> None:
@@ -75,16 +70,16 @@ def crash(where: Stage, run: RunId) -> None:
             os.kill(os.getpid(), signal.SIGKILL)
 
     if (pid := os.fork()) == 0:
-        control.drive(run, where.env, on_entry=dies)
+        control.drive(where.run, where.env, on_entry=dies)
         os._exit(0)
     os.waitpid(pid, 0)
 
 
-def history(where: Stage) -> Iterator[str]:
+def history(where: Stage) -> str:
     """What is on main now, as a graph."""
-    yield from git(Checkout(where.project, where.env), "log", "--graph", "--oneline", "--decorate", "main").splitlines()
+    return git(Checkout(where.project, where.env), "log", "--graph", "--oneline", "--decorate", "main")
 
 
-def _commit(where: Stage, message: str) -> None:
-    git(place := Checkout(where.project, where.env), "add", "-A")
+def _commit(place: Checkout, message: str) -> None:
+    git(place, "add", "-A")
     git(place, "-c", "user.name=Demo", "-c", "user.email=demo@localhost", "commit", "-q", "-m", message)

@@ -11,10 +11,9 @@ from msgspec import Struct
 
 from nightcrew.agents import catalog
 from nightcrew.app.home import home_of
-from nightcrew.config import Config, KindInfo, config_home, load
-from nightcrew.config.build import REPOSITORY_FILE, Row, resolved
+from nightcrew.config.build import REPOSITORY_FILE, Config, Row, config_home, load, resolved, trust, trusted
 from nightcrew.config.first import guess, init_text
-from nightcrew.config.trust import trust, trusted
+from nightcrew.config.layers import KindInfo
 from nightcrew.core.roster import AgentRole
 from nightcrew.errors import UserError
 from nightcrew.git.repo import Repo, identity, open_repo, repo_id, target

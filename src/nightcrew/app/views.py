@@ -31,7 +31,7 @@ class Conclusion(Struct, frozen=True):
 
 
 def conclusion(state: RunState) -> Conclusion:
-    """How the run stands, derived from its facts; every `headline` begins with its `word`, which is one of `runs.WORDS`."""
+    """How the run stands, derived from its facts; every `headline` begins with its `word`, which is one of `home.WORDS`."""
     word, why, command = _stands(state)
     run, landing = state.started.run, state.landing
     undone = undo(landing, state.started.remote) if landing else ""

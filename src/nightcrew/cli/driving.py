@@ -3,14 +3,12 @@
 import shlex
 import signal
 import sys
-from collections.abc import Sequence
 from pathlib import Path
 
 import click
 
 from nightcrew.app import control, ground
-from nightcrew.app.picking import Pick
-from nightcrew.app.runs import ALL, STOPPED, rows
+from nightcrew.app.home import ALL, STOPPED, rows
 from nightcrew.app.seen import RunId, seen
 from nightcrew.app.text import ending_told
 from nightcrew.app.views import conclusion
@@ -22,12 +20,11 @@ from nightcrew.errors import UserError
 no_wait_option = click.option("--no-wait", is_flag=True, help="Leave (exit 3) when only time is waited for.")
 
 
-def _limits(_ctx: click.Context, _param: click.Parameter, given: Sequence[str]) -> dict[str, str]:
-    return {f"limits.{name.strip()}": value.strip() for name, _, value in (text.partition("=") for text in given)}
-
-
 limit_option = click.option(
-    "--limit", multiple=True, callback=_limits, metavar="NAME=VALUE", help="usd, tokens, turns, wall (`none` lifts it), turn, idle …"
+    "--limit", multiple=True, metavar="NAME=VALUE", help="usd, tokens, turns, wall (`none` lifts it), turn, idle …",
+    callback=lambda _ctx, _option, given: {
+        f"limits.{name.strip()}": value.strip() for name, _, value in (one.partition("=") for one in given)
+    },
 )  # fmt: skip
 
 
@@ -120,7 +117,7 @@ def answer(*, run: str, text: tuple[str, ...], question: str, json_: bool) -> in
 @json_option
 def fix(*, run: str, findings: tuple[str, ...], reason: str, allow_stale: bool, no_wait: bool, json_: bool) -> int:
     """Have FINDINGS (R1-1-1 …) of a ready or blocked RUN fixed; then it is reviewed, tested and gated again."""
-    return _drive(seen(environment(), run).run, json_=json_, wait=not no_wait, fix=Pick(findings, reason, allow_stale))
+    return _drive(seen(environment(), run).run, json_=json_, wait=not no_wait, fix=control.Pick(findings, reason, allow_stale))
 
 
 @click.command
@@ -170,20 +167,21 @@ def demo(*, crash: bool) -> int:
 
     where = demo.stage(environment())
     click.echo(f"A small project with a failing test is in {where.project}. {where.script['scenes']}")
-    started = demo.start(where)
     if crash:
-        demo.crash(where, started)
+        demo.crash(where)
         click.echo("nightcrew was killed with -9 while an agent works. The agent works on; resuming.\n")
     with screen(where.env) as show:
-        left = control.drive(started, where.env, on_entry=demo.meddling(where, show))
-    told = text.told(story.story(seen(where.env, started).entries()))
-    click.echo("\n".join(["", *told, "", *demo.history(where), ""]))
+        left = control.drive(where.run, where.env, on_entry=demo.meddling(where, show))
+    told = text.told(story.story(seen(where.env, where.run).entries()))
+    click.echo("\n".join(["", *told, "", demo.history(where), ""]))
     us = shlex.join(["env", f"NIGHTCREW_HOME={where.env['NIGHTCREW_HOME']}", sys.executable, "-m", "nightcrew"])
     click.echo(f"Look around: cd {where.project} && {us} show\nClear it away: rm -rf {where.root}")
     return conclusion(left.state).exit_code
 
 
-def _drive(run: RunId, *, json_: bool, wait: bool, take_over: bool = False, fix: Pick | None = None, detach: bool = False) -> int:
+def _drive(
+    run: RunId, *, json_: bool, wait: bool, take_over: bool = False, fix: control.Pick | None = None, detach: bool = False
+) -> int:
     """Drive it until it rests; the exit code says how it stands, or which signal ended the driving."""
     enough = control.begun if detach else lambda _: False
     with screen(environment(), silent=json_) as show:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import click
 
-from nightcrew.app.runs import ALL, rows
+from nightcrew.app.home import ALL, rows
 from nightcrew.cli.output import environment, json_option, say
 
 NEWEST = 20

@@ -1,4 +1,4 @@
-"""What handlers work with: one frozen record of the rooms below, made by `app.wiring`; and what one effect's handler is given."""
+"""What handlers work with: one frozen record of the rooms below, made by `app.control`; and what one effect's handler is given."""
 
 import asyncio
 import os

@@ -10,7 +10,7 @@ from msgspec import Struct, structs
 from nightcrew.app.control import Cleaned
 from nightcrew.app.failing import Verdict
 from nightcrew.app.ground import AgentRow, Check
-from nightcrew.app.runs import Row
+from nightcrew.app.home import Row
 from nightcrew.app.seen import Replayed
 from nightcrew.app.stats import Worth
 from nightcrew.app.story import Recovery, Story

@@ -4,8 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from nightcrew.config import KindInfo, load
+from nightcrew.config.build import load
 from nightcrew.config.first import guess, init_text
+from nightcrew.config.layers import KindInfo
 from nightcrew.core.ids import AgentId
 from nightcrew.core.roster import Agent, Answers
 from nightcrew.core.settings import Limits, Verify

@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from nightcrew.config import Config, ConfigError, KindInfo, Origin, config_home, load, machine_file
+from nightcrew.config.build import Config, config_home, load, machine_file
+from nightcrew.config.layers import ConfigError, KindInfo, Origin
 from nightcrew.core.ids import AgentId
 from nightcrew.core.roster import Agent, AgentRole, Answers, SecretRef
 from nightcrew.core.settings import Limit, Limits, Settings

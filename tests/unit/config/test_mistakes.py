@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from hypothesis import given, strategies as st
 
-from nightcrew.config import ConfigError, KindInfo, load, machine_file
-from nightcrew.config.layers import Mistake
+from nightcrew.config.build import load, machine_file
+from nightcrew.config.layers import ConfigError, KindInfo, Mistake
 from nightcrew.config.table import AGENT as ENTRY, Said, file_shape, read
 from nightcrew.core.roster import Answers
 from nightcrew.errors import UserError

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from nightcrew.config import Config, KindInfo, load, machine_file
-from nightcrew.config.build import resolved
+from nightcrew.config.build import Config, load, machine_file, resolved
+from nightcrew.config.layers import KindInfo
 from nightcrew.config.table import AGENT, TABLES
 from nightcrew.core.roster import AgentRole, Answers
 

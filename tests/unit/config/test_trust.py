@@ -3,8 +3,8 @@
 import threading
 from pathlib import Path
 
-from nightcrew.config import Config, KindInfo, load
-from nightcrew.config.trust import trust, trusted
+from nightcrew.config.build import Config, load, trust, trusted
+from nightcrew.config.layers import KindInfo
 from nightcrew.core.roster import Answers
 
 KINDS = {"command": KindInfo((Answers.Edit,), argv=True)}

@@ -4,7 +4,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from nightcrew.app.runs import ALL, WORDS, rows
+from nightcrew.app.home import ALL, WORDS, rows
 from nightcrew.app.views import conclusion, headline
 from nightcrew.core import events as ev
 from nightcrew.core.ids import RunId
@@ -71,7 +71,7 @@ def test_the_newest_come_first_and_no_more_than_asked(tmp_path: Path) -> None:
 def test_a_list_loads_no_core(tmp_path: Path) -> None:
     """A look needs neither the core nor the codec, nor asyncio or rich (decision 0014)."""
     written(World(started("local")).play(), tmp_path)
-    code = "import sys; from nightcrew.app.runs import rows; print(len(rows({'NIGHTCREW_HOME': sys.argv[1]}, 20)));"
+    code = "import sys; from nightcrew.app.home import rows; print(len(rows({'NIGHTCREW_HOME': sys.argv[1]}, 20)));"
     code += "print([m for m in ('msgspec', 'nightcrew.core.events', 'asyncio', 'rich') if m in sys.modules])"
     done = subprocess.run([sys.executable, "-c", code, str(tmp_path)], capture_output=True, text=True, check=True, timeout=60)
     assert done.stdout.split("\n")[:2] == ["1", "[]"]
