@@ -155,8 +155,6 @@ def held(path: Path) -> bool:
     try:
         with path.open("rb") as file:
             fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except FileNotFoundError:
-        return False
-    except BlockingIOError:
-        return True
+    except (FileNotFoundError, BlockingIOError) as error:
+        return isinstance(error, BlockingIOError)
     return False

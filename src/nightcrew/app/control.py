@@ -229,6 +229,8 @@ def drive(
     """Drive a run until it rests or stands as is `enough`, a `fix` written down first. Raises UserError: another process drives it."""
     tools = open_tools(run, env, ground.load_config(None, env, {}).max_turns)
     lease = tools.journal.acquire(run, take_over=take_over)
+    if take_over:
+        tools.turnstile.path.unlink(missing_ok=True)  # a frozen driver inside is alone with it; git still wants the tested tip
     try:
         if fix is not None:
             _ask_fix(tools, run, lease, fix)

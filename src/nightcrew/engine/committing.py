@@ -116,6 +116,7 @@ async def land(effect: Land, ctx: Ctx) -> ev.EffectAnswer:
 def _land(effect: Land, ctx: Ctx) -> ev.EffectAnswer:
     repo, target = ctx.tools.repo, steps.target_of(ctx)
     where, replaced = target.branch, effect.tip
+    ctx.tools.journal.check(ctx.lease)  # we may have been frozen while the hook ran, and the run been cancelled by another
     if effect.mode == "branch":
         where, replaced = effect.branch, Commit("")
         done = landing.land_branch(repo, ctx.run, effect.branch, effect.commit)

@@ -135,8 +135,8 @@ class Driver:
                 self._fly(opened, partial(_cancel, flight.task if flight else None), stopping=True)
 
     def _fly(self, opened: Opened, work: Callable[[Effect, Ctx], Awaitable[Event]], *, stopping: bool) -> None:
-        effect, folder = opened.effect, effect_folder(self._tools.home, opened.effect.key)
-        ctx = Ctx(self._tools, self._run, opened.at, opened.begun, folder, self._facts.put_nowait, lambda: self.state)
+        effect, folder, tell = opened.effect, effect_folder(self._tools.home, opened.effect.key), self._facts.put_nowait
+        ctx = Ctx(self._tools, self._run, opened.at, opened.begun, folder, tell, lambda: self.state, self._lease)
         task = asyncio.ensure_future(self._guarded(effect, work, ctx))
         self._flights[effect.key] = Flight(effect, task, stopping)
 
@@ -183,7 +183,6 @@ class Driver:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-        self._flights.clear()
 
 
 async def _cancel(before: asyncio.Task[None] | None, effect: Effect, ctx: Ctx) -> Event:
@@ -233,12 +232,11 @@ async def _drive(driver: Driver, *, wait: bool) -> Left:
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         loop.add_signal_handler(number, told, number)
     try:
-        state = await driving
-    except asyncio.CancelledError:
-        state = driver.state
+        with suppress(asyncio.CancelledError):
+            await driving
     finally:
         await _still()
-    return Left(state, got[-1] if got else 0)
+    return Left(driver.state, got[-1] if got else 0)
 
 
 async def _still() -> None:

@@ -108,8 +108,7 @@ def rescue(effect: fx.RescueWork, ctx: Ctx) -> ev.WorkRescued:
 def drop(effect: fx.DropWorkspaces, ctx: Ctx) -> ev.WorkspacesDropped:
     """Give every slot of the run back to the pool."""
     landed = ctx.state().landing
-    _, kept = give_back(ctx.tools.pool, ctx.run, landed.commit if landed else "")
-    return ev.WorkspacesDropped(key=effect.key, kept=kept)
+    return ev.WorkspacesDropped(key=effect.key, kept=give_back(ctx.tools.pool, ctx.run, landed.commit if landed else "")[1])
 
 
 def give_back(pool: Pool, run_id: str, proven: str) -> tuple[list[str], tuple[str, ...]]:

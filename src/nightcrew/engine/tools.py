@@ -15,7 +15,7 @@ from nightcrew.git import slots
 from nightcrew.git.repo import Repo
 from nightcrew.git.workspace import Pool
 from nightcrew.journal.blobs import Blobs
-from nightcrew.journal.store import Journal
+from nightcrew.journal.store import Journal, Lease
 from nightcrew.ledger import Ledger
 from nightcrew.proc.sandbox import Mode
 
@@ -36,14 +36,14 @@ class Turnstile:
 
     def __init__(self, path: Path) -> None:
         """Take nothing yet."""
-        self._path, self._fd = path, -1
+        self.path, self._fd = path, -1
 
     async def enter(self, clock: Clock) -> None:
         """Wait until it is ours; at once when it is already. A wait that can be given up cannot sleep in the kernel's lock."""
         look_s = 0.02
-        self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         while self._fd < 0:
-            self._fd = locked(self._path)
+            self._fd = locked(self.path)
             if self._fd < 0:
                 await clock.sleep(look_s)
                 look_s = min(1.0, 2 * look_s)
@@ -91,6 +91,7 @@ class Ctx(NamedTuple):
     folder: Path
     tell: Callable[[Event], None]
     state: Callable[[], RunState]
+    lease: Lease
 
     def workspace(self, slot: str) -> slots.Workspace:
         """The workspace an effect names, sound or not."""

@@ -161,7 +161,8 @@ class Journal:
             raise UserError(f"there is no run '{run}'", "`nightcrew list` shows them")
         return int(row[0])
 
-    def _check(self, lease: Lease) -> None:
+    def check(self, lease: Lease) -> None:
+        """Raise `Fenced` when the lease is not ours any more; asked before anything that the journal cannot refuse."""
         if self._fence(lease.run) != lease.fence:
             raise Fenced(f"another process took run {lease.run} over")
 
@@ -175,7 +176,7 @@ class Journal:
         clean = [codec.cleaned(event, self._redactor) for event in events]
         entries = tuple(Entry(seq, at, event) for seq, event in enumerate(clean, expected + 1))
         with self._db.transaction():
-            self._check(lease)
+            self.check(lease)
             last = self.last_seq(lease.run)
             if last != expected:
                 raise SeqMoved(f"expected to follow entry {expected}, the last is {last}")
@@ -204,7 +205,7 @@ class Journal:
         """Keep the state as folded up to `seq`, in place of an older one: a cache, never the truth. Raises `Fenced`."""
         data, key = msgspec.msgpack.encode(state), codec.state_key(type(state))
         with self._db.transaction():
-            self._check(lease)
+            self.check(lease)
             self._db.change(self._sql["save_snapshot"], lease.run, seq, key, data)
 
     def snapshot_load(self, run: RunId, kind: type[S]) -> tuple[int, S] | None:

@@ -1,6 +1,7 @@
 """Waiting: a pause takes its time, whatever happens to the wall clock meanwhile."""
 
 import asyncio
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ from nightcrew.core.ids import EffectId, SeatKey
 from nightcrew.core.reducer import begin
 from nightcrew.engine import waits
 from nightcrew.engine.tools import Clock, Ctx
+from nightcrew.journal.store import Lease
 from support import repos
 from support.rooms import opened
 from support.world import RUN, story
@@ -39,7 +41,8 @@ def test_a_clock_that_is_set_during_a_pause(tmp_path: Path, jump_s: float, took_
     state = begin(Entry(1, BEGAN_AT, story(roster="alpha")))
     key, end_at = EffectId(f"{RUN}/Timer/recovery//0"), BEGAN_AT + SPAN_S
     pause = Timer(key=key, node="recovery", seat=SeatKey(""), fire_at=end_at, span_s=SPAN_S, why="a pause")
-    ctx = Ctx(tools, RUN, BEGAN_AT, begun=False, folder=tmp_path, tell=lambda _event: None, state=lambda: state)
+    lease = Lease(RUN, 1, ExitStack())
+    ctx = Ctx(tools, RUN, BEGAN_AT, begun=False, folder=tmp_path, tell=lambda _event: None, state=lambda: state, lease=lease)
 
     fired = asyncio.run(waits.wait(pause, ctx))
 
