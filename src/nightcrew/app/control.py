@@ -266,19 +266,16 @@ def resume(run: RunId, env: Mapping[str, str], limits: Mapping[str, str], *, rec
         hint = f"put one back, or take the settings as they are now: nightcrew resume --reconfigure {run}"
         raise UserError(f"no agent of run {run} is there any more: {'; '.join(gone)}", hint)
     if reconfigure or limits:
-        say(run, _changed(state.started, env, limits, reconfigure=reconfigure), env)
+        new = ground.load_config(open_repo(open_journal(env).place(state.started.repo), env), env, limits)
+        wanted = structs.asdict(new.limits).items()
+        mine = {name: limit for name, limit in wanted if f"limits.{name.removesuffix('_s')}" in limits}
+        word = ev.ConfigChanged(limits=structs.replace(state.started.limits, **mine), why="limits")
+        if reconfigure:
+            roster, why = _roster(new, env)[0], "reconfigured"
+            word = ev.ConfigChanged(limits=new.limits, roster=roster, roles=new.roles, settings=new.settings, why=why)
+        say(run, word, env)
     if state.parked or any(isinstance(word.event, ev.ParkAsked) for word in open_journal(env).words(run)):
         say(run, ev.ResumeAsked(), env)
-
-
-def _changed(told: ev.RunStarted, env: Mapping[str, str], limits: Mapping[str, str], *, reconfigure: bool) -> ev.ConfigChanged:
-    repo = open_repo(open_journal(env).place(told.repo), env)
-    new = ground.load_config(repo, env, limits)
-    if not reconfigure:
-        mine = {name: told for name, told in structs.asdict(new.limits).items() if f"limits.{name.removesuffix('_s')}" in limits}
-        return ev.ConfigChanged(limits=structs.replace(told.limits, **mine), why="limits")
-    roster, why = _roster(new, env)[0], "reconfigured"
-    return ev.ConfigChanged(limits=new.limits, roster=roster, roles=new.roles, settings=new.settings, why=why)
 
 
 def say(run: RunId, word: ev.Event, env: Mapping[str, str]) -> None:

@@ -201,9 +201,16 @@ def _of_work(step: Step) -> Iterator[Said]:
             names = ", ".join(finding.id for finding in findings)
             yield "word", f"a fix of {names} is asked for: {reason}" + (" (stale, allowed)" if stale else "")
         case ev.HandedOver(handover=h):
-            yield "handover", f"{where(h.node, h.seat)}: {h.from_agent} → {h.to_agent} ({h.fail}: {_reason(h)})"
-        case ev.CommandsEnded(key=key) as event if opened := step.before.open.get(key):
-            yield _of_commands(opened.effect.node, event)
+            words, _, number = h.reason.rpartition(" ")  # seconds since the epoch are told as a time of day
+            is_time = words == "cools down until" and number.isdigit()
+            why = f"{words} {clock(float(number), h.at)}" if is_time else h.reason
+            yield "handover", f"{where(h.node, h.seat)}: {h.from_agent} → {h.to_agent} ({h.fail}: {why})"
+        case ev.CommandsEnded(key=key, results=results, cached=cached) if opened := step.before.open.get(key):
+            ends = [(r, "ran out of time" if r.timed_out else f"exits with {r.code}") for r in results]
+            red = next((f"red, `{r.command}` {how}" for r, how in ends if not r.green), "green")
+            more = [f"`{r.command}` {'ok' if r.green else how}, {span(r.took_s)}" for r, how in ends]
+            more += [f"  | {text}" for r in results for text in r.output.tail.splitlines()[-TAIL_LINES:] if not r.green]
+            yield "commands", f"{opened.effect.node} {red}" + (" (known)" if cached else ""), *more
         case ev.WorkCollected(change=change) if change.files:
             yield "work", f"work collected: {size(change)}"
         case ev.BaseSynced(state="rebased" | "conflict" as state, tip=tip, paths=paths, note=note):
@@ -229,14 +236,6 @@ def _of_recovery(step: Step) -> Iterator[Said]:
             return
 
 
-def _of_commands(node: str, event: ev.CommandsEnded) -> Said:
-    ends = [(r, "ran out of time" if r.timed_out else f"exits with {r.code}") for r in event.results]
-    red = next((f"red, `{r.command}` {how}" for r, how in ends if not r.green), "green")
-    more = [f"`{r.command}` {'ok' if r.green else how}, {span(r.took_s)}" for r, how in ends]
-    more += [f"  | {text}" for r, _ in ends for text in r.output.tail.splitlines()[-TAIL_LINES:] if not r.green]
-    return "commands", f"{node} {red}" + (" (known)" if event.cached else ""), *more
-
-
 def _of_fix(who: str, at: Reviewing) -> Iterator[Said]:
     """What the fixer says of each finding it was given, and of nothing else."""
     asked, said = [f.id for f in asked_to_fix(at)], at.fixed or work.FixReport(())
@@ -250,20 +249,17 @@ def _of_fix(who: str, at: Reviewing) -> Iterator[Said]:
 def _of_panel(step: Step) -> Iterator[Said]:
     """What a reviewer found, how it voted in the end, or that it did not answer."""
     was, now = step.before.reviewing, step.after.reviewing
-    yield from (_of_review(seat, new) for seat, new in step.reviewed().items())
+    for seat, review in step.reviewed().items():
+        found, blocking = count(len(review.findings), "finding"), sum(f.blocks for f in review.findings)
+        vote = review.vote.replace("_with_findings", "") + (f", {found}" if review.findings else "")
+        places = ((f, f" {f.file}:{f.line}" if f.line else f" {f.file}" if f.file else "") for f in review.findings)
+        more = (f"{f.id} {f.severity}{place}: {f.why}" for f, place in places)
+        yield "review", f"{seat}: {vote}" + (f" ({blocking} blocking)" if blocking else ""), *more
     for seat, final in now.second.items():
         if was.second.get(seat) is not final:
             yield "review", f"{seat}: finally {final.vote.replace('_', ' ')}" + (f", {final.why}" if final.why else "")
     missed = {seat: failure.reason for seat, failure in now.absent.items() if seat not in was.absent}
     yield from (("review", f"{seat}: no answer, so the review is incomplete: {why}") for seat, why in missed.items())
-
-
-def _of_review(seat: str, review: work.Reviewed) -> Said:
-    found, blocking = count(len(review.findings), "finding"), sum(f.blocks for f in review.findings)
-    vote = review.vote.replace("_with_findings", "") + (f", {found}" if review.findings else "")
-    places = ((f, f" {f.file}:{f.line}" if f.line else f" {f.file}" if f.file else "") for f in review.findings)
-    more = (f"{f.id} {f.severity}{place}: {f.why}" for f, place in places)
-    return "review", f"{seat}: {vote}" + (f" ({blocking} blocking)" if blocking else ""), *more
 
 
 def where(node: str, seat: str) -> str:
@@ -274,12 +270,6 @@ def where(node: str, seat: str) -> str:
 def size(change: work.Change) -> str:
     """How big a change is."""
     return f"{count(change.files, 'file')}, +{change.insertions} -{change.deletions}"
-
-
-def _reason(handover: work.Handover) -> str:
-    words, _, number = handover.reason.rpartition(" ")  # seconds since the epoch are told as a time of day
-    is_time = words == "cools down until" and number.isdigit()
-    return f"{words} {clock(float(number), handover.at)}" if is_time else handover.reason
 
 
 def rounds_of(state: RunState) -> str:

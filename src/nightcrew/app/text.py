@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Iterator
 
 from nightcrew.app.story import Story, size
 from nightcrew.app.views import EXITS, Conclusion, clock, count, span
-from nightcrew.core.settings import VALVES, Limit
+from nightcrew.core.settings import VALVES
 from nightcrew.core.state import line
 from nightcrew.core.work import Class, Outcome
 
@@ -69,10 +69,6 @@ def _gist(outcome: Outcome) -> str:
     return words if outcome.report is None else getattr(outcome.report, "subject", "")
 
 
-def _chains(story: Story) -> Iterator[str]:
-    return (f"{role:<12} {' → '.join(agents)}" for role, agents in story.started.roles.chains.items())
-
-
 def _candidates(story: Story) -> Iterator[str]:
     for c in story.candidates:
         checks = f"checks {'green' if all(r.green for r in c.checks) else 'red'}" if c.checks else ""
@@ -87,13 +83,11 @@ def _cost(story: Story) -> Iterator[str]:
     if spent := [turn.outcome for turn in story.turns if turn.outcome and turn.kind == Class.Quota]:
         usd, lost = sum(outcome.usd or 0.0 for outcome in spent), count(len(story.quota_losses), "call")
         yield f"quota: {count(len(spent), 'turn')} ended on it ({usd:.2f} usd), {lost} had nobody left to ask"
-    yield "limits: " + " · ".join(_bound(valve, getattr(story.started.limits, valve)) for valve in VALVES)
-
-
-def _bound(name: str, limit: Limit) -> str:
-    if limit.value is None:
-        return f"{name} none"
-    return f"{name} {span(limit.value) if name == 'wall' else f'{limit.value:g}'}" + (" (yours)" if limit.mine else "")
+    bounds = []
+    for name in VALVES:
+        value, yours = getattr(story.started.limits, name).value, " (yours)" if getattr(story.started.limits, name).mine else ""
+        bounds.append(f"{name} none" if value is None else f"{name} {span(value) if name == 'wall' else f'{value:g}'}{yours}")
+    yield "limits: " + " · ".join(bounds)
 
 
 def _landing(story: Story) -> Iterator[str]:
@@ -106,8 +100,9 @@ def _landing(story: Story) -> Iterator[str]:
 
 # Title and contents of each part of a story, a topic of its lines or what makes them; a part without lines is left out.
 SECTIONS: dict[str, str | Callable[[Story], Iterator[str]]] = {
-    "Questions": "question", "Notes": "note", "Phases": "phase", "Seats": _seats, "Chains": _chains, "Handovers": "handover",
-    "Cooling": "cooling", "Candidates": _candidates, "Review": "review", "Commands": "commands", "Recovery": "recovery",
-    "Waits": "wait", "Rescued work": "rescued", "Cost": _cost, "Kept": "kept", "Landing": _landing,
+    "Questions": "question", "Notes": "note", "Phases": "phase", "Seats": _seats,
+    "Chains": lambda told: (f"{role:<12} {' → '.join(ids)}" for role, ids in told.started.roles.chains.items()),
+    "Handovers": "handover", "Cooling": "cooling", "Candidates": _candidates, "Review": "review", "Commands": "commands",
+    "Recovery": "recovery", "Waits": "wait", "Rescued work": "rescued", "Cost": _cost, "Kept": "kept", "Landing": _landing,
 }  # fmt: skip
 ONCE = {"note", "cooling", "rescued", "kept"}  # topics of which nobody asks when or how often

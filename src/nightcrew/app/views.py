@@ -33,9 +33,15 @@ class Conclusion(Struct, frozen=True):
 def conclusion(state: RunState) -> Conclusion:
     """How the run stands, derived from its facts; every `headline` begins with its `word`, which is one of `home.WORDS`."""
     word, why, command = _stands(state)
-    run, landing = state.started.run, state.landing
+    run, landing, told, before_why = state.started.run, state.landing, word, " " if word == "waiting" else ": "
+    if landing and word == "landed":
+        told, before_why = f"landed on {landing.branch} as {landing.commit[:10]}", ", "
+    elif landing and word == "ready":
+        told, before_why = f"ready: branch {landing.branch}", ", not landed: "
+    asked = [f" (asks: {line(q.text)})" for q in state.questions.values() if not q.holds and not state.done]
+    headline = told + (before_why + why if why else "") + "".join(asked[:1])
     undone = undo(landing, state.started.remote) if landing else ""
-    return Conclusion(run, short(run), word, EXITS.get(word, 0), _line(state, word, why), why, command, undone)
+    return Conclusion(run, short(run), word, EXITS.get(word, 0), headline, why, command, undone)
 
 
 def headline(state: RunState) -> str:
@@ -77,16 +83,6 @@ def _goes_on(state: RunState) -> tuple[str, str]:
     doing = [doing_now(o.effect) for o in state.open.values() if o.begun or not isinstance(o.effect, StartTurn)]
     seats = ", ".join(dict.fromkeys(filter(None, doing)))
     return "running", f"{state.phase}: {seats}" if seats else str(state.phase)
-
-
-def _line(state: RunState, word: str, why: str) -> str:
-    told, before_why = word, " " if word == "waiting" else ": "
-    if state.landing and word == "landed":
-        told, before_why = f"landed on {state.landing.branch} as {state.landing.commit[:10]}", ", "
-    elif state.landing and word == "ready":
-        told, before_why = f"ready: branch {state.landing.branch}", ", not landed: "
-    asked = [f" (asks: {line(q.text)})" for q in state.questions.values() if not q.holds and not state.done]
-    return told + (before_why + why if why else "") + "".join(asked[:1])
 
 
 def waits_for(state: RunState) -> Timer | None:

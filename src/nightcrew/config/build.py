@@ -10,13 +10,12 @@ from typing import Any
 from msgspec import Struct, json as packed, structs
 
 from nightcrew.config.layers import ConfigError, Kinds, Layer, Mistake, Origin, Typed, read_file, read_overrides
-from nightcrew.config.table import TABLES, near
+from nightcrew.config.table import SPANS, TABLES, near
 from nightcrew.core.ids import AgentId
 from nightcrew.core.roster import Agent, AgentRole, Answers, Roles, SecretRef
 from nightcrew.core.settings import Limit, Limits, Settings
 
 REPOSITORY_FILE = "nightcrew.toml"
-SPANS = {"d": 86400, "h": 3600, "m": 60, "s": 1}
 MAX_TURNS = 4  # at once, over all runs of a machine (rulings 36)
 _WITHOUT_FILES = ("off", "unshare")  # sandbox modes that shelter no file system
 
@@ -36,7 +35,6 @@ NOBODY = {  # what is said of a role that nobody can take
     AgentRole.Reviewer: "no developer answers in a given form: nobody reviews (roles.reviewer names somebody)",
     AgentRole.Committer: "no developer answers in text: the commit message is the task's title (roles.committer names somebody)",
 }
-
 
 _VERIFY = ("setup", "check", "e2e", "pre_gate", "gate", "env", "writable")
 # What runs, what it is handed from the environment, and what it may write outside the repository.

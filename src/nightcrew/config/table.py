@@ -29,28 +29,22 @@ Shape = Mapping[str, Any] | Many | Reader  # a table by key, a list, or a reader
 
 def read(shape: Shape, value: Any, spot: Spot, said: Said) -> Any:
     """`value` as `shape` has it. What is wrong is added to `said` and None stands in its place; unknown keys are left out."""
+    if isinstance(shape, Mapping) and isinstance(value, dict):
+        said += [((*spot, key), UserError("unknown key", near(key, shape))) for key in value if key not in shape]
+        return {key: read(shape[key], one, (*spot, key), said) for key, one in value.items() if key in shape}
+    if isinstance(shape, Many) and (not shape.wanted or (value and isinstance(value, list))):
+        items = value if isinstance(value, list) else [value]
+        got = tuple(read(shape.of, one, (*spot, n), said) for n, one in enumerate(items))
+        return None if None in got else got
+    if isinstance(shape, Mapping | Many):
+        wanted = "a table" if isinstance(shape, Mapping) else shape.wanted
+        said.append((spot, UserError(f"{shown(value)} is not {wanted}")))
+        return None
     try:
-        if isinstance(shape, Mapping):
-            return _table(shape, value, spot, said)
-        return _list(shape, value, spot, said) if isinstance(shape, Many) else shape(value)
+        return shape(value)
     except UserError as error:
         said.append((spot, error))
         return None
-
-
-def _table(shape: Mapping[str, Any], value: Any, spot: Spot, said: Said) -> dict[str, Any]:
-    if not isinstance(value, dict):
-        raise UserError(f"{shown(value)} is not a table")
-    said += [((*spot, key), UserError("unknown key", near(key, shape))) for key in value if key not in shape]
-    return {key: read(shape[key], one, (*spot, key), said) for key, one in value.items() if key in shape}
-
-
-def _list(shape: Many, value: Any, spot: Spot, said: Said) -> tuple[Any, ...] | None:
-    if shape.wanted and (not isinstance(value, list) or not value):
-        raise UserError(f"{shown(value)} is not {shape.wanted}")
-    items = value if isinstance(value, list) else [value]
-    got = tuple(read(shape.of, one, (*spot, n), said) for n, one in enumerate(items))
-    return None if None in got else got
 
 
 def shown(value: Any) -> str:
@@ -102,14 +96,15 @@ flag = _rule("true or false", lambda value: isinstance(value, bool))
 line = _word("a line of text", r"\S([^\n]*\S)?")
 command = _word("a command", r".*\S.*")
 variable = _word("the name of a variable", r"[A-Za-z_][A-Za-z0-9_]*")
-_SPAN = re.compile("".join(rf"(?:(\d+(?:\.\d+)?){unit})?" for unit in "dhms"))
+SPANS = {"d": 86400, "h": 3600, "m": 60, "s": 1}
+_SPAN = re.compile("".join(rf"(?:(\d+(?:\.\d+)?){unit})?" for unit in SPANS))
 _SECONDS = _number('a span of time above zero, such as "90s", "30m", "8h" or a number of seconds', 1e-3)
 
 
 def _span(value: Any) -> float:
     # Seconds from a number or from a text such as `90s`, `1h30m`, `2d`.
     parts = _SPAN.fullmatch(value) if isinstance(value, str) else None
-    sizes = zip(parts.groups("0"), (86400, 3600, 60, 1), strict=True) if parts else ()
+    sizes = zip(parts.groups("0"), SPANS.values(), strict=True) if parts else ()
     seconds = sum(float(amount) * size for amount, size in sizes)
     return float(_SECONDS(seconds or value))
 
