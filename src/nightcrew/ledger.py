@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from nightcrew.core.roster import Agent
-from nightcrew.database import Database, held
+from nightcrew.database import Database, held, statements
 from nightcrew.redact import Redactor
 
 ASSUMED_S, ASSUMED_MAX_S = (
@@ -14,20 +14,6 @@ ASSUMED_S, ASSUMED_MAX_S = (
 )  # how long a loss without a known reset is assumed to last; doubles with each further one
 QUIET_S = 90.0  # who waits and has not asked for so long (a frozen driver) holds nobody up any more; ask at least every 30 s
 VERSION = 1  # of the tables
-
-_SCHEMA = """
-CREATE TABLE cooling (
-    account TEXT PRIMARY KEY, until REAL, window TEXT, why TEXT, at REAL, losses INTEGER
-) WITHOUT ROWID;
-CREATE TABLE turns (id INTEGER PRIMARY KEY, folder TEXT UNIQUE, seen_at REAL, granted INTEGER DEFAULT 0);
-"""
-_COOLING = "SELECT * FROM cooling WHERE account = ?"
-# Asking again within 20 s writes nothing to the disk.
-_QUEUE = """
-INSERT INTO turns (folder, seen_at) VALUES (?, ?) ON CONFLICT (folder)
-DO UPDATE SET seen_at = excluded.seen_at WHERE excluded.seen_at NOT BETWEEN seen_at AND seen_at + 20
-"""
-_BEFORE = "SELECT sum(granted OR (id < ? AND seen_at >= ?)) FROM turns"
 
 
 class Cooling(NamedTuple):
@@ -51,8 +37,8 @@ class Ledger:
 
     def __init__(self, home: Path, redactor: Redactor | None = None) -> None:
         """Open it, made on first use. Raises `database.Unusable`, as all its functions, or `UserError` when a newer nightcrew wrote it."""
-        self._redactor = redactor or Redactor()
-        self._db = Database(home / "ledger.db", _SCHEMA, VERSION)
+        self._redactor, self._sql = redactor or Redactor(), statements(Path(__file__).with_suffix(".sql"))
+        self._db = Database(home / "ledger.db", self._sql["schema"], VERSION)
 
     def close(self) -> None:
         """Let go of the file."""
@@ -65,7 +51,7 @@ class Ledger:
         under way when the account began to cool counts once: it neither doubles nor shortens what is known.
         """
         with self._db.transaction():
-            row = self._db.row(_COOLING, account_of(agent))
+            row = self._db.row(self._sql["known"], account_of(agent))
             known, losses = Cooling(*row) if row else None, 0
             if known and known.until > at:
                 stated = not known.losses and known.window != window
@@ -75,16 +61,16 @@ class Ledger:
                 losses = 1 + (known.losses if known else 0)
                 until = at + min(ASSUMED_S * 2.0 ** min(losses - 1, 10), ASSUMED_MAX_S)
             now = Cooling(account_of(agent), until, window, self._redactor.text(why), at, losses)
-            self._db.change("INSERT OR REPLACE INTO cooling VALUES (?, ?, ?, ?, ?, ?)", *now)
+            self._db.change(self._sql["cool"], *now)
             return now
 
     def warm(self, agent: Agent, began_at: float = inf) -> int:
         """The agent answered in a turn that began then, or a person says it works: what was lost before is over; how much that was."""
-        return self._db.change("DELETE FROM cooling WHERE account = ? AND at <= ?", account_of(agent), began_at)
+        return self._db.change(self._sql["warm"], account_of(agent), began_at)
 
     def cooling_of(self, agent: Agent, at: float) -> Cooling | None:
         """What keeps this agent from being asked at `at`; None = nothing."""
-        row = self._db.row(_COOLING + " AND until > ?", account_of(agent), at)
+        row = self._db.row(self._sql["cooling"], account_of(agent), at)
         return Cooling(*row) if row else None
 
     def ask(self, agent: Agent, folder: Path, at: float, max_turns: int) -> Cooling | int:
@@ -94,28 +80,26 @@ class Ledger:
         A turn that has one keeps it, whoever asks and whatever cools: an adopted turn takes no second (rulings 36).
         """
         with self._db.transaction():
-            self._db.change(_QUEUE, str(folder), at)
-            [(place, granted)] = self._db.rows("SELECT id, granted FROM turns WHERE folder = ?", str(folder))
-            if not granted and (cooling := self.cooling_of(agent, at)):
-                self.release(folder)
-                return cooling
+            self._db.change(self._sql["queue"], str(folder), at)
+            [(place, granted)] = self._db.rows(self._sql["place"], str(folder))
             if granted:
                 return 0
-            self._sweep(folder)
-            [(before,)] = self._db.rows(_BEFORE, place, at - QUIET_S)
-            if before < max_turns:
-                self._db.change("UPDATE turns SET granted = 1 WHERE id = ?", place)
-            return int(before) if before >= max_turns else 0
+            if cooling := self.cooling_of(agent, at):
+                self.release(folder)
+                return cooling
+            # What belongs to turns that are over and to drivers that died is free; a restart of the machine frees all locks (9, 36).
+            for (text,) in self._db.rows(self._sql["others"], str(folder)):
+                other = Path(text)
+                # Who has the run's lease answers for a turn before it has a supervisor. The owner's lock is looked at last, and
+                # never while a driver may be starting a supervisor: it must not find it taken.
+                if ((other / "exit.json").exists() or not held(other.parents[1] / "lease")) and not held(other / "owner"):
+                    self.release(other)
+            [(before,)] = self._db.rows(self._sql["before"], place, at - QUIET_S)
+            if before >= max_turns:
+                return int(before)
+            self._db.change(self._sql["grant"], place)
+            return 0
 
     def release(self, folder: Path) -> None:
         """The turn is over, or is not wanted any more: its slot or its place among the waiting is free."""
-        self._db.change("DELETE FROM turns WHERE folder = ?", str(folder))
-
-    def _sweep(self, mine: Path) -> None:
-        # What belongs to turns that are over and to drivers that died is free; a restart of the machine frees all locks (rulings 9, 36).
-        for (text,) in self._db.rows("SELECT folder FROM turns WHERE folder != ?", str(mine)):
-            folder = Path(text)
-            # Who has the run's lease answers for a turn before it has a supervisor. The owner's lock is looked at last, and
-            # never while a driver may be starting a supervisor: it must not find it taken.
-            if ((folder / "exit.json").exists() or not held(folder.parents[1] / "lease")) and not held(folder / "owner"):
-                self._db.change("DELETE FROM turns WHERE folder = ?", text)
+        self._db.change(self._sql["release"], str(folder))

@@ -25,7 +25,7 @@ from nightcrew.core.state import RunState, branch_of
 from nightcrew.core.trouble import looked
 from nightcrew.core.work import PipelinePhase, Task
 from nightcrew.database import unusable
-from nightcrew.engine import jobs, local, steps
+from nightcrew.engine import handlers, jobs, local
 from nightcrew.engine.tools import Clock, Tools, Turnstile
 from nightcrew.engine.waits import MARKER, foreign
 from nightcrew.errors import UserError
@@ -274,7 +274,7 @@ def resume(run: RunId, env: Mapping[str, str], limits: Mapping[str, str], *, rec
             roster, why = _roster(new, env)[0], "reconfigured"
             word = ev.ConfigChanged(limits=new.limits, roster=roster, roles=new.roles, settings=new.settings, why=why)
         say(run, word, env)
-    if state.parked or any(isinstance(word.event, ev.ParkAsked) for word in open_journal(env).words(run)):
+    if state.parked or any(isinstance(word, ev.ParkAsked) for _, word in open_journal(env).words(run)):
         say(run, ev.ResumeAsked(), env)
 
 
@@ -356,7 +356,7 @@ class Cleaned(Struct, frozen=True):
 def clean(cwd: Path, env: Mapping[str, str], run: str | None = None) -> list[Cleaned]:
     """Remove what runs of this repository left that is proven landed or rescued; list the rest. A run that is not over is left alone."""
     journal, pool = open_journal(env), pool_of(cwd, env)
-    mine = journal.recent_of(repo_id(pool.repo), 10_000)
+    mine = journal.recent(10_000, repo_id(pool.repo))
     return [_clean_one(pool, name, env) for name in ([journal.find(run)] if run is not None else mine)]
 
 
@@ -364,7 +364,7 @@ def _clean_one(pool: workspace.Pool, run: RunId, env: Mapping[str, str]) -> Clea
     state, repo = view(run, env), pool.repo
     if not state.done:
         return Cleaned(run, (), (f"the run is not over ({state.phase}): nightcrew resume, or cancel",))
-    slots, kept = steps.give_back(pool, run, state.landing.commit if state.landing else "")
+    slots, kept = handlers.give_back(pool, run, state.landing.commit if state.landing else "")
     removed = tuple(f"workspace {slot}" for slot in slots)
     branch = state.landing.branch if state.landing and state.landing.mode == "branch" else ""
     if branch and state.phase is PipelinePhase.Complete:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from nightcrew import journal
-from nightcrew.database import Database, held, statements
+from nightcrew.database import Database, Unusable, held, statements
 from nightcrew.errors import UserError
 from nightcrew.redact import Redactor
 
@@ -60,7 +60,7 @@ class Row(NamedTuple):
 
 
 def rows(env: Mapping[str, str], limit: int) -> list[Row]:
-    """The newest runs first, at most `limit` (`ALL` for all). Raises `JournalUnusable`."""
+    """The newest runs first, at most `limit` (`ALL` for all). Raises `Unusable`."""
     home = home_of(env)
     if not (home / "journal.db").exists():
         return []
@@ -82,9 +82,9 @@ def fault(error: Exception, env: Mapping[str, str]) -> tuple[str, int]:
     """What a face says and exits with: no journal, or a run taken over: 1. Anything else is our bug, its traceback kept: 70."""
     import traceback  # noqa: PLC0415 - only a failure pays for it
 
-    from nightcrew.journal.store import Fenced, JournalUnusable  # noqa: PLC0415 - as above
+    from nightcrew.journal.store import Fenced  # noqa: PLC0415 - as above
 
-    if isinstance(error, JournalUnusable):
+    if isinstance(error, Unusable):
         return f"nothing can be recorded, so nothing goes on: {error} (mend it, then: nightcrew resume)", 1
     if isinstance(error, Fenced):
         return f"{error}; this process leaves it alone", 1

@@ -8,7 +8,7 @@ from nightcrew.core.effects import Land, MakeCommit
 from nightcrew.core.ids import Commit, Tree
 from nightcrew.core.state import line
 from nightcrew.core.work import Landing
-from nightcrew.engine import commands, jobs, steps
+from nightcrew.engine import commands, jobs
 from nightcrew.engine.tools import Ctx, off
 from nightcrew.errors import UserError
 from nightcrew.git import landing
@@ -100,7 +100,7 @@ async def land(effect: Land, ctx: Ctx) -> ev.EffectAnswer:
     """Move the target, or leave the finished branch; whether it is there already is looked at first."""
     active = await off(landing.hooks, ctx.tools.repo, ctx.state().started.base) if effect.mode == "push" else {}
     if "pre-push" in active:
-        where = steps.target_of(ctx)
+        where = ctx.target
         url = ctx.tools.repo.setting(f"remote.{where.remote}.url".lower())
         ws, name = await off(ctx.verified, effect.slot), f"refs/heads/{where.branch}"
         told = f"{name} {effect.commit} {name} {effect.tip}\n"
@@ -114,7 +114,7 @@ async def land(effect: Land, ctx: Ctx) -> ev.EffectAnswer:
 
 
 def _land(effect: Land, ctx: Ctx) -> ev.EffectAnswer:
-    repo, target = ctx.tools.repo, steps.target_of(ctx)
+    repo, target = ctx.tools.repo, ctx.target
     where, replaced = target.branch, effect.tip
     ctx.tools.journal.check(ctx.lease)  # we may have been frozen while the hook ran, and the run been cancelled by another
     if effect.mode == "branch":

@@ -57,19 +57,17 @@ def sandbox(
     tools, tmp = ctx.tools, folder / "tmp"
     home = Path(tools.operator_env.get("HOME", "/"))
     tmp.mkdir(mode=0o700, parents=True, exist_ok=True)
+    # What of /tmp is seen all the same: the folders there that hold programs of PATH, our interpreter or our code.
+    programs = [Path(part) for part in tools.operator_env.get("PATH", "").split(":") if part.startswith("/")]
+    below = {
+        TMP / path.relative_to(TMP).parts[0] for path in (*programs, Path(sys.prefix), Path(__file__)) if TMP in path.parents
+    }
     return Sandbox(
         mode=tools.mode,
-        read_only=(folder, tools.repo.git_dir, *seen, *_below_tmp(tools.operator_env), *((ws.path,) if read_only else ())),
+        read_only=(folder, tools.repo.git_dir, *seen, *below, *((ws.path,) if read_only else ())),
         writable=(tmp, *writable, *(() if read_only else (ws.path,))), hidden=(tools.home, *(home / name for name in HIDDEN), door(tools.operator_env)),
         private=((tmp, TMP), *private), network=ctx.state().settings.shelter.network,
     )  # fmt: skip
-
-
-def _below_tmp(env: Mapping[str, str]) -> set[Path]:
-    """What of /tmp is seen all the same: the folders there that hold programs of PATH, our interpreter or our code."""
-    programs = [Path(part) for part in env.get("PATH", "").split(":") if part.startswith("/")]
-    below = (path for path in (*programs, Path(sys.prefix), Path(__file__)) if path.is_relative_to(TMP))
-    return {TMP / path.relative_to(TMP).parts[0] for path in below if path != TMP}
 
 
 def door(env: Mapping[str, str]) -> Path:
@@ -98,7 +96,13 @@ async def ended(folder: Path, found: Running | Exit | Lost | Absent) -> Exit | L
     """What became of a job, once it is over."""
     while isinstance(found, Running):
         if (held := found.open_pidfd()) is not None:
-            await _readable(held)
+            over, loop = asyncio.Event(), asyncio.get_running_loop()
+            loop.add_reader(held, over.set)
+            try:
+                await over.wait()
+            finally:
+                loop.remove_reader(held)
+                os.close(held)
         found = await off(job.look, folder)
     return found if isinstance(found, Exit) else Lost()
 
@@ -108,16 +112,6 @@ async def stopped(*folders: Path) -> None:
     for folder in folders:
         await off(job.stop, folder)
         await ended(folder, await off(job.look, folder))
-
-
-async def _readable(held: int) -> None:
-    over = asyncio.Event()
-    asyncio.get_running_loop().add_reader(held, over.set)
-    try:
-        await over.wait()
-    finally:
-        asyncio.get_running_loop().remove_reader(held)
-        os.close(held)
 
 
 def output(path: Path, head: int = 256 * 1024, tail: int = 6 * 1024 * 1024) -> bytes:

@@ -67,14 +67,20 @@ class Driver:
         loop.add_reader(bell.fileno(), rung)
         try:
             while True:
-                for word in self._tools.journal.words(self._run):
-                    self._append(word.event, takes=(word.id,))
+                for number, word in self._tools.journal.words(self._run):
+                    self._append(word, takes=(number,))
                 if self._enough(self.state):
                     return self.state
                 self._reconcile()
                 if self._rests(wait=wait):
                     return self.state
-                self._take(await self._facts.get())
+                fact = await self._facts.get()
+                if isinstance(fact, Unusable):
+                    raise fact
+                if fact is not None:
+                    self._append(fact)
+                for key in [key for key, flight in self._flights.items() if flight.task.done() and key not in self.state.open]:
+                    del self._flights[key]
         finally:
             loop.remove_reader(bell.fileno())
             bell.close()
@@ -102,14 +108,6 @@ class Driver:
                 self._tools.journal.snapshot_save(self._lease, self.state.seq, self.state)
                 self._kept = self.state.seq
 
-    def _take(self, fact: Event | Unusable | None) -> None:
-        if isinstance(fact, Unusable):
-            raise fact
-        if fact is not None:
-            self._append(fact)
-        for key in [key for key, flight in self._flights.items() if flight.task.done() and key not in self.state.open]:
-            del self._flights[key]
-
     def _reconcile(self) -> None:
         """Write the decisions that are due, start what is wanted, cancel what is not (law 3)."""
         while True:
@@ -124,9 +122,7 @@ class Driver:
                 self._append(EffectStarted(key=fresh.key, effect=fresh))
             else:
                 break
-        self._launch({w.key for w in want if isinstance(w, Effect)})
-
-    def _launch(self, wanted: set[EffectId]) -> None:
+        wanted = {w.key for w in want if isinstance(w, Effect)}
         for key, opened in self.state.open.items():
             flight = self._flights.get(key)
             if key in wanted and flight is None:
@@ -235,15 +231,11 @@ async def _drive(driver: Driver, *, wait: bool) -> Left:
         with suppress(asyncio.CancelledError):
             await driving
     finally:
-        await _still()
+        # Threads that handlers left behind are waited for; a program that one of them waits for for long is ended.
+        still = asyncio.ensure_future(loop.shutdown_default_executor())
+        while not (await asyncio.wait({still}, timeout=PATIENCE_S))[0]:
+            end_all()
     return Left(driver.state, got[-1] if got else 0)
-
-
-async def _still() -> None:
-    """Wait for the threads that handlers left behind; a program that one of them waits for for long is ended."""
-    over = asyncio.ensure_future(asyncio.get_running_loop().shutdown_default_executor())
-    while not (await asyncio.wait({over}, timeout=PATIENCE_S))[0]:
-        end_all()
 
 
 def folded(journal: Journal, run: RunId) -> RunState:

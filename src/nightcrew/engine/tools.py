@@ -12,7 +12,7 @@ from nightcrew.core.ids import RunId
 from nightcrew.core.state import RunState
 from nightcrew.database import Unusable, locked
 from nightcrew.git import slots
-from nightcrew.git.repo import Repo
+from nightcrew.git.repo import Repo, Target
 from nightcrew.git.workspace import Pool
 from nightcrew.journal.blobs import Blobs
 from nightcrew.journal.store import Journal, Lease
@@ -92,6 +92,12 @@ class Ctx(NamedTuple):
     tell: Callable[[Event], None]
     state: Callable[[], RunState]
     lease: Lease
+
+    @property
+    def target(self) -> Target:
+        """The branch the run lands on."""
+        told = self.state()
+        return Target(told.started.target, told.started.remote or None, told.settings.land.mode)
 
     def workspace(self, slot: str) -> slots.Workspace:
         """The workspace an effect names, sound or not."""

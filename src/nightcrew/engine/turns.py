@@ -5,8 +5,6 @@ import time
 from contextlib import suppress
 from pathlib import Path
 
-from msgspec import structs
-
 from nightcrew.agents import base, catalog
 from nightcrew.agents.base import Judged, Launch, Turn
 from nightcrew.core import events as ev
@@ -15,7 +13,7 @@ from nightcrew.core.phases.catalog import READERS
 from nightcrew.core.roster import Agent
 from nightcrew.core.state import agent_of, line
 from nightcrew.core.trouble import NODE as DEV_FIX
-from nightcrew.core.work import Brief, Class, Outcome, Part
+from nightcrew.core.work import Brief, Class, Outcome
 from nightcrew.engine import commands, jobs
 from nightcrew.engine.tools import Ctx, off
 from nightcrew.git import slots, snapshot, workspace
@@ -27,7 +25,7 @@ from nightcrew.proc import job
 from nightcrew.proc.job import Absent, Exit, Job, Lost, Running
 from nightcrew.proc.sandbox import Sandbox
 
-FENCE = "~~~~~~~~"
+FENCE = b"~~~~~~~~"
 FIRST_LOOK_S, LONGEST_LOOK_S = 0.05, 2.0  # between two looks for a free slot of the machine: turns may be short, waits long
 
 
@@ -122,20 +120,17 @@ def _sandbox(effect: StartTurn, ctx: Ctx, launch: Launch, env: dict[str, str]) -
 
 def composed(brief: Brief, blobs: Blobs) -> bytes:
     """The prompt: the brief's parts in order, blobs put in and cut, words from outside fenced as data."""
-    return b"\n\n".join(_part(part, blobs) for part in brief.parts) + b"\n"
-
-
-def _part(part: Part, blobs: Blobs) -> bytes:
-    text = part.text.encode() if part.blob is None else blobs.get(part.blob)
-    if part.limit and len(text) > part.limit:
-        end = text[-part.limit :].lstrip(bytes(range(0x80, 0xC0)))  # no half a character
-        text = b"[%d bytes left out]\n%b" % (len(text) - part.limit, end)
-    if not part.quoted:
-        return text.rstrip()
-    fence = FENCE.encode()
-    while fence in text:
-        fence += b"~"
-    return fence + b"\n" + text.rstrip(b"\n") + b"\n" + fence
+    texts = []
+    for part in brief.parts:
+        text = part.text.encode() if part.blob is None else blobs.get(part.blob)
+        if part.limit and len(text) > part.limit:
+            end = text[-part.limit :].lstrip(bytes(range(0x80, 0xC0)))  # no half a character
+            text = b"[%d bytes left out]\n%b" % (len(text) - part.limit, end)
+        fence = FENCE
+        while fence in text:
+            fence += b"~"
+        texts.append(fence + b"\n" + text.rstrip(b"\n") + b"\n" + fence if part.quoted else text.rstrip())
+    return b"\n\n".join(texts) + b"\n"
 
 
 def _over(effect: StartTurn, ctx: Ctx, agent: Agent, turn: Turn, end: Exit | Lost) -> ev.TurnEnded | ev.TurnLost:
@@ -147,33 +142,29 @@ def _over(effect: StartTurn, ctx: Ctx, agent: Agent, turn: Turn, end: Exit | Los
     judged = catalog.adapter(agent.kind).judge(turn, how, out, err, seen.ended_at, zone)
     answer: ev.TurnEnded | ev.TurnLost = ev.TurnLost(key=effect.key, session=judged.session)
     if isinstance(end, Exit):
-        outcome = _outcome(effect, ctx, agent, judged, end)
-        if effect.read_only and _meddled(effect, ctx):
-            outcome = _void(outcome)
-        answer = ev.TurnEnded(key=effect.key, outcome=outcome)
-        _tell_ledger(ctx, agent, judged, end)
+        answer = ev.TurnEnded(key=effect.key, outcome=_outcome(effect, ctx, agent, judged, end))
+        # The machine knows before anything is decided on it: who works again, who cools down until when.
+        if judged.kind is Class.Ok:
+            ctx.tools.ledger.warm(agent, end.began_at)
+        elif judged.kind is Class.Quota:
+            ctx.tools.ledger.cool(agent, end.ended_at, judged.reset_at, judged.window, line(judged.reason))
     ctx.tools.ledger.release(ctx.folder)
     return answer
 
 
 def _outcome(effect: StartTurn, ctx: Ctx, agent: Agent, judged: Judged, end: Exit) -> Outcome:
-    answer = judged.answer or ""
+    kind, reason, answer = judged.kind, line(judged.reason), judged.answer or ""
+    violated = effect.read_only and _meddled(effect, ctx)  # law 8
+    if violated and kind is Class.Ok:
+        kind, reason, answer = Class.InvalidOutput, "a seat that may only read changed its workspace: the answer is void", ""
     return Outcome(
-        kind=judged.kind, reason=line(judged.reason) or ("" if judged.kind is Class.Ok else judged.kind.value),
+        kind=kind, reason=reason or ("" if kind is Class.Ok else kind.value), violated=violated,
         answer=ctx.tools.blobs.put(answer.encode()) if answer else None,
         report=READERS[effect.reads](answer) if effect.reads in READERS and answer else None, session=judged.session,
         reset_at=judged.reset_at, window=judged.window, retry_after_s=judged.retry_after_s, tokens=judged.tokens,
         usd=judged.usd if judged.usd is not None else agent.price, exit_code=end.code, stopped_by=end.stopped_by,
         took_s=round(end.ended_at - end.began_at, 3),
     )  # fmt: skip
-
-
-def _void(outcome: Outcome) -> Outcome:
-    """The answer of a read-only seat that changed its workspace (law 8)."""
-    if outcome.kind is not Class.Ok:
-        return structs.replace(outcome, violated=True)
-    reason = "a seat that may only read changed its workspace: the answer is void"
-    return structs.replace(outcome, kind=Class.InvalidOutput, reason=reason, answer=None, report=None, violated=True)
 
 
 def _meddled(effect: StartTurn, ctx: Ctx) -> bool:
@@ -206,11 +197,3 @@ def _meddled_outside(effect: StartTurn, ctx: Ctx) -> str:
     changed = sorted(os.fsdecode(entry[3:]) for entry in before ^ _checkout(ctx)) if noted.exists() else []
     told = f"your checkout changed while {effect.agent} worked in seat {effect.seat} without a sandbox for files"
     return line(f"{told}: {', '.join(changed[:9])}", 600) if changed else ""
-
-
-def _tell_ledger(ctx: Ctx, agent: Agent, judged: Judged, end: Exit) -> None:
-    """What the machine should know before anything is decided on it: who cools down until when, who works again."""
-    if judged.kind is Class.Ok:
-        ctx.tools.ledger.warm(agent, end.began_at)
-    elif judged.kind is Class.Quota:
-        ctx.tools.ledger.cool(agent, end.ended_at, judged.reset_at, judged.window, line(judged.reason))

@@ -32,15 +32,10 @@ async def wait(effect: Timer, ctx: Ctx) -> ev.EffectAnswer:
         if left <= 0:
             return ev.TimerFired(key=effect.key)
         await clock.sleep(min(left, TICK_S))
-        if await off(_thawed, effect, ctx):
-            return ev.TimerFired(key=effect.key, early=True)
-
-
-def _thawed(effect: Timer, ctx: Ctx) -> bool:
-    """Whether the ledger lets one of the agents work before the time that was known."""
-    now, state = ctx.tools.clock.now(), ctx.state()
-    waiting = [agent_of(state, agent) for agent in effect.agents if state.cooling.get(agent, 0.0) > now]
-    return any(ctx.tools.ledger.cooling_of(agent, now) is None for agent in waiting)
+        now, state = clock.now(), ctx.state()
+        for agent in effect.agents:  # the ledger may let one work before the time that was known
+            if state.cooling.get(agent, 0.0) > now and not await off(ctx.tools.ledger.cooling_of, agent_of(state, agent), now):
+                return ev.TimerFired(key=effect.key, early=True)
 
 
 async def ask(effect: Ask, ctx: Ctx) -> ev.EffectAnswer:

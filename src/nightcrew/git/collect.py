@@ -7,15 +7,13 @@ from nightcrew.git import snapshot
 from nightcrew.git.repo import Repo, Target, pin, tip as find_tip
 from nightcrew.git.sealed import GitError, Place, dated, git, run
 from nightcrew.git.slots import Record, Workspace, give, remove, submodules, within
-from nightcrew.git.snapshot import Survey, sound
+from nightcrew.git.snapshot import sound
 
 _HEADS = ("MERGE_HEAD", "CHERRY_PICK_HEAD", "REVERT_HEAD")
 IN_PROGRESS = (*_HEADS, "rebase-merge", "rebase-apply", "sequencer", "BISECT_LOG")
 LEFT_OVER = ("REBASE_HEAD", "BISECT_START", "BISECT_NAMES")  # what a reset does not take away itself
-HUGE = (
-    "-c",
-    "core.bigFileThreshold=1m",
-)  # larger files are told as changed, like binary ones: a patch is for reading, and is held in memory
+# Larger files are told as changed, like binary ones: a patch is for reading, and is held in memory.
+HUGE = ("-c", "core.bigFileThreshold=1m")
 _MARKER = re.compile(r"(.*):\d+: leftover conflict marker")
 
 
@@ -39,13 +37,21 @@ def collect(repo: Repo, ws: Workspace, run_id: str, label: str, start: str, mess
     # our commits, so that the same call after a crash gives the same ones.
     record, rescued = sound(repo, ws), ""
     seen = snapshot.absorb(repo, ws, run_id)
+    # The agent's own commits stay where they stand on `start` and are whole: how many, else None.
     whole = seen.head and not seen.unmerged and not in_progress(ws)
-    ahead = _ahead(ws, start, seen.head) if whole else None
-    # The agent's own commits stay where they stand on `start` and are whole.
-    parent = seen.head if ahead is not None else start
+    ahead = 0 if whole and seen.head == start else None
+    if whole and seen.head != start:
+        missing, made = git(ws, "rev-list", "--left-right", "--count", f"{start}...{seen.head}").split("\t")
+        ahead = int(made) if missing == "0" else None
+    parent = start if ahead is None else seen.head
     taboo = [path for path in seen.unsaved if _forbidden(record, path)]
     if ahead is not None and seen.branch == record.branch:
-        head = _commit_files(ws, record, seen, taboo, message, at)
+        head = seen.head
+        if len(seen.unsaved) > len(taboo):
+            all_tracked = ("--all",) if not taboo and not seen.untracked else ()
+            if not all_tracked:
+                git(ws, "add", "-A", "--", ".", *(f":(exclude,literal){path}" for path in taboo))
+            head = commit_index(ws, record, message, at, *all_tracked)
     else:
         rescued = snapshot.rescue(repo, ws, run_id).ref
         tree, _ = snapshot.files_tree(ws, seen, without=taboo)
@@ -66,26 +72,8 @@ def in_progress(ws: Workspace) -> bool:
     return any((ws.git_dir / name).exists() for name in IN_PROGRESS)
 
 
-def _ahead(ws: Workspace, start: str, head: str) -> int | None:
-    # How many commits lead from `start` to `head`; None when it does not stand on it.
-    if head == start:
-        return 0
-    missing, made = git(ws, "rev-list", "--left-right", "--count", f"{start}...{head}").split("\t")
-    return int(made) if missing == "0" else None
-
-
 def _forbidden(record: Record, path: str) -> bool:
     return path in record.copies or path == ".agent" or path.startswith(".agent/")
-
-
-def _commit_files(ws: Workspace, record: Record, seen: Survey, taboo: list[str], message: str, at: float) -> str:
-    # All that is not committed and not ignored; the branch's head afterwards.
-    if len(seen.unsaved) == len(taboo):
-        return seen.head
-    if not taboo and not seen.untracked:
-        return commit_index(ws, record, message, at, "--all")
-    git(ws, "add", "-A", "--", ".", *(f":(exclude,literal){path}" for path in taboo))
-    return commit_index(ws, record, message, at)
 
 
 def commit_index(ws: Workspace, record: Record, message: str, at: float, *more: str) -> str:
@@ -229,9 +217,11 @@ def resume_rebase(repo: Repo, ws: Workspace, run_id: str, tip_commit: str, head:
     """Finish a rebase onto `tip_commit` after a fixer's round: nothing unmerged, no marker left, the tip in the history, something on it."""
     record = sound(repo, ws)
     old = Synced("failed", tip_commit, head, tree_of(ws, head))
-    marked = _marked(ws, tip_commit, head)
-    if marked:
-        return old._replace(state="conflict", paths=marked, note="conflict markers are left")
+    # Files with conflict markers that neither side had (a test's sample, say).
+    said = [git(ws, "diff", "--check", "--no-ext-diff", side, ok=(0, 2)).splitlines() for side in (tip_commit, head)]
+    first, second = ({match[1] for match in map(_MARKER.fullmatch, lines) if match} for lines in said)
+    if marked := first & second:
+        return old._replace(state="conflict", paths=tuple(sorted(marked)), note="conflict markers are left")
     if in_progress(ws):
         git(ws, "add", "-A")
         ended = run(ws, "rebase", "--continue", ok=(0, 1, 128), env=dated(at))
@@ -260,13 +250,6 @@ def undo_rebase(repo: Repo, ws: Workspace, run_id: str, head: str) -> Synced:
         git(ws, "reset", "--hard", "-q")
         git(ws, "clean", "-ffdq")
     return Synced("undone", record.start, head, tree_of(ws, head))
-
-
-def _marked(ws: Workspace, tip_commit: str, head: str) -> tuple[str, ...]:
-    # Files with conflict markers that neither side had (a test's sample, say).
-    said = [git(ws, "diff", "--check", "--no-ext-diff", side, ok=(0, 2)).splitlines() for side in (tip_commit, head)]
-    first, second = ({match[1] for match in map(_MARKER.fullmatch, lines) if match} for lines in said)
-    return tuple(sorted(first & second))
 
 
 def has_change(repo: Repo, tip_commit: str, head: str, one: str) -> bool:

@@ -125,8 +125,11 @@ def land_branch(repo: Repo, run_id: str, branch: str, commit: str) -> Try:
 def land_local(repo: Repo, target: Target, tip_commit: str, commit: str) -> Try:
     """Move the local branch of `target` forward to `commit`, which was tested on `tip_commit`; a checkout of it moves along if it is clean."""
     branch, (now, checkout) = target.branch, standing(repo, target.branch)
-    fits = is_ancestor(repo, tip_commit, commit) and (now == tip_commit or _brought(repo, target, now, tip_commit))
-    if not fits:
+    fits = now == tip_commit
+    # The tip may be the remote's, the local branch (if there is one) merely lag behind it.
+    if not fits and target.remote and git(repo, "for-each-ref", f"--points-at={tip_commit}", *target.theirs):
+        fits = not now or is_ancestor(repo, now, tip_commit)
+    if not (fits and is_ancestor(repo, tip_commit, commit)):
         there = now and is_ancestor(repo, commit, now)
         return Try("landed") if there else Try("moved", f"{branch} is not where the work was tested")
     try:
@@ -144,12 +147,6 @@ def land_local(repo: Repo, target: Target, tip_commit: str, commit: str) -> Try:
     except GitError as error:
         return Try("dirty" if standing(repo, branch)[0] == now else "moved", f"{branch}: {error.words}")
     return Try("landed")
-
-
-def _brought(repo: Repo, target: Target, now: str, tip_commit: str) -> bool:
-    # Whether the tip is the remote's, and the local branch (if there is one) merely lags behind it.
-    theirs = target.remote and git(repo, "for-each-ref", f"--points-at={tip_commit}", *target.theirs)
-    return bool(theirs) and (not now or is_ancestor(repo, now, tip_commit))
 
 
 def standing(repo: Repo, branch: str) -> tuple[str, Path | None]:
@@ -198,15 +195,13 @@ def drop_run(repo: Repo, run_id: str, proven: str = "") -> tuple[str, ...]:
     heads = {commit for name, commit, _ in refs if not name.startswith(prefix)}
     containing = ("for-each-ref", "--count=1", f"--contains={proven}", *BRANCHES)
     held = proven and (proven in heads or git(repo, *containing, ok=(0, 129)))
-    kept = _only_there(repo, prefix, found) if found and not held else set()
+    loose: set[str] = set()
+    if found and not held:
+        commits = "".join(f"{commit}\n" for _, commit, _ in found).encode()
+        elsewhere = ("--not", f"--exclude={prefix}*", "--all", "--not", "--stdin")
+        loose = set(git(repo, "rev-list", *elsewhere, stdin=commits).split())
+    safe_trees = {tree for _, commit, tree in found if commit not in loose}
+    kept = {name for name, commit, tree in found if commit in loose and tree not in safe_trees}
     gone = [f"delete {name} {commit}\n" for name, commit, _ in found if name not in kept]
     git(repo, "update-ref", "--stdin", stdin="".join(gone).encode())
     return tuple(sorted(kept))
-
-
-def _only_there(repo: Repo, prefix: str, found: list[tuple[str, str, str]]) -> set[str]:
-    commits = "".join(f"{commit}\n" for _, commit, _ in found).encode()
-    elsewhere = ("--not", f"--exclude={prefix}*", "--all", "--not", "--stdin")
-    loose = set(git(repo, "rev-list", *elsewhere, stdin=commits).split())
-    safe_trees = {tree for _, commit, tree in found if commit not in loose}
-    return {name for name, commit, tree in found if commit in loose and tree not in safe_trees}

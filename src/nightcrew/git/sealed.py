@@ -12,6 +12,7 @@ from typing import NamedTuple, Protocol
 from nightcrew.proc.call import Ended, call
 
 Env = Mapping[str, str]
+Codes = tuple[int, ...]  # exit statuses
 AS_IS: Env = MappingProxyType({})
 
 LOCK_WAIT_S = 10.0  # how long a lock that somebody else holds is waited for
@@ -115,29 +116,23 @@ OPERATORS_GIT = re.compile(
 LOCKED = re.compile(r"\.lock': File exists|could not lock config file")
 
 
-def _environment(profile: Profile, env: Env) -> dict[str, str]:
-    # Built whole: ours from the little that it keeps of the person's; theirs sealed against questions and stray variables.
-    if profile is PLAIN:
-        return {key: env[key] for key in PASSED if key in env} | FIXED | SEALED
-    return {k: value for k, value in env.items() if not k.startswith("GIT_") or OPERATORS_GIT.fullmatch(k)} | FIXED
-
-
-def _bounded(profile: Profile, env: Env) -> tuple[str, ...]:
-    # A remote or a signing program may hang, and we may be dead by then: the system's own `timeout`, where there is one, ends it a
-    # little after we would have.
-    found = None if profile is PLAIN else which("timeout", path=env.get("PATH"))
-    return (found, "-k", "5", f"{profile.limit_s * 1.1 + 1:.0f}") if found else ()
-
-
-def run(
-    place: Place, *args: str, profile: Profile = PLAIN, stdin: bytes = b"", ok: tuple[int, ...] = (0,), env: Env = AS_IS
-) -> Ended:
+def run(place: Place, *args: str, profile: Profile = PLAIN, stdin: bytes = b"", ok: Codes = (0,), env: Env = AS_IS) -> Ended:
     """One git call; its exit status is one of `ok`, else `GitError`. A lock that somebody holds is waited for."""
     options, cwd, theirs = place.where
+    bounds: tuple[str, ...] = ()
+    # The environment is built whole: ours from the little that it keeps of the person's; theirs sealed against questions and strays.
+    if profile is PLAIN:
+        full = {**{key: theirs[key] for key in PASSED if key in theirs}, **FIXED, **SEALED, **env}
+    else:
+        kept = {key: value for key, value in theirs.items() if not key.startswith("GIT_") or OPERATORS_GIT.fullmatch(key)}
+        full = {**kept, **FIXED, **env}
+        # A remote or a signing program may hang, and we may be dead by then: the system's own `timeout`, where there is one, ends
+        # it a little after we would have.
+        if timeout := which("timeout", path=full.get("PATH")):
+            bounds = (timeout, "-k", "5", f"{profile.limit_s * 1.1 + 1:.0f}")
     # Settings on the command line are stronger than any file.
     settings = (word for key, value in profile.settings for word in ("-c", f"{key}={value}"))
-    full = {**_environment(profile, theirs), **env}
-    words = (*_bounded(profile, full), "git", *settings, *options, *args)
+    words = (*bounds, "git", *settings, *options, *args)
     until, pause = time.monotonic() + LOCK_WAIT_S, 0.02
     while True:
         ended = call(words, cwd=cwd, env=full, stdin=stdin, timeout_s=profile.limit_s)
@@ -149,9 +144,7 @@ def run(
         pause = min(1.0, pause * 2)
 
 
-def git(
-    place: Place, *args: str, profile: Profile = PLAIN, stdin: bytes = b"", ok: tuple[int, ...] = (0,), env: Env = AS_IS
-) -> str:
+def git(place: Place, *args: str, profile: Profile = PLAIN, stdin: bytes = b"", ok: Codes = (0,), env: Env = AS_IS) -> str:
     """What a git call wrote, its last line ends cut off; see `run`. Names that are not UTF-8 keep their bytes (surrogates)."""
     return os.fsdecode(run(place, *args, profile=profile, stdin=stdin, ok=ok, env=env).out).rstrip("\n")
 

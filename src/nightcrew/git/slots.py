@@ -106,7 +106,17 @@ def template(repo: Repo, copies: tuple[str, ...] = ()) -> dict[str, str]:
     """The files of a workspace's `.git` that are ours: text by name. `copies` are paths to be ignored."""
     ours = ["/.agent/", *("/" + re.sub(r"([\\*?\[!# ])", r"\\\1", path) for path in copies)]
     excludes = [*_text(repo.git_dir / "info/exclude").splitlines(), *ours, ""]
-    files = {"config": _config(repo), "info/exclude": "\n".join(excludes)}
+    pairs, config = [*OUR_SETTINGS], ""
+    for key, values in sorted(repo.settings.items()):
+        if KEPT_SETTINGS.fullmatch(key):
+            home = repo.env.get("HOME") if key.endswith("file") else None
+            pairs += [(key, re.sub(r"^~/", f"{home}/", value) if home else value) for value in values]
+    for key, value in pairs:
+        section, _, name = key.rpartition(".")
+        head, _, sub = section.partition(".")
+        label, quoted = (text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n") for text in (sub, value))
+        config += (f'[{head} "{label}"]' if sub else f"[{head}]") + f'\n\t{name} = "{quoted}"\n'
+    files = {"config": config, "info/exclude": "\n".join(excludes)}
     files |= {name: text for name in ("info/attributes", "shallow") if (text := _text(repo.git_dir / name))}
     # A repository that lacks history has its objects copied, not borrowed (rulings 15).
     return files if "shallow" in files else files | {ALTERNATES: f"{repo.git_dir}/objects\n"}
@@ -114,22 +124,6 @@ def template(repo: Repo, copies: tuple[str, ...] = ()) -> dict[str, str]:
 
 def _text(path: Path) -> str:
     return path.read_text(errors="surrogateescape") if path.is_file() else ""
-
-
-def _config(repo: Repo) -> str:
-    pairs = [*OUR_SETTINGS]
-    for key, values in sorted(repo.settings.items()):
-        if KEPT_SETTINGS.fullmatch(key):
-            home = repo.env.get("HOME") if key.endswith("file") else None
-            pairs += [(key, re.sub(r"^~/", f"{home}/", value) if home else value) for value in values]
-    return "".join(_setting(*pair) for pair in pairs)
-
-
-def _setting(key: str, value: str) -> str:
-    section, _, name = key.rpartition(".")
-    head, _, sub = section.partition(".")
-    label, quoted = (text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n") for text in (sub, value))
-    return f'[{head} "{label}"]\n\t{name} = "{quoted}"\n' if sub else f'[{head}]\n\t{name} = "{quoted}"\n'
 
 
 def lay_out(git_dir: Path, files: Mapping[str, str]) -> None:
@@ -179,12 +173,6 @@ def within(ws: Workspace, path: Path) -> bool:
     return path.parent.resolve() == ws.path.resolve() / path.parent.relative_to(ws.path)
 
 
-def _leads_away(git_dir: Path) -> bool:
-    # Through a link in here our own git, which no sandbox holds, would write elsewhere.
-    deep = (path for name in ("refs", "logs") for path in (git_dir / name).rglob("*"))
-    return any(map(os.path.islink, chain(git_dir.iterdir(), (git_dir / "objects").iterdir(), deep)))
-
-
 def verify(ws: Workspace) -> Record:
     """What we know of a workspace that is ours, its `.git` put back to our template. Raises WorkspaceLost: it or its `.git` is gone or not ours."""
     record, git_dir = read_record(ws.path.parent, ws.slot), ws.git_dir
@@ -196,7 +184,9 @@ def verify(ws: Workspace) -> Record:
     ours = marker.is_file() and marker.read_text(errors="replace") == record.owner
     if not ours or not (git_dir / "HEAD").exists() or not (git_dir / "objects").is_dir():
         raise WorkspaceLost(ws.slot, "its .git folder was replaced", files=True)
-    if _leads_away(git_dir):
+    # Through a link in here our own git, which no sandbox holds, would write elsewhere.
+    deep = (path for name in ("refs", "logs") for path in (git_dir / name).rglob("*"))
+    if any(map(os.path.islink, chain(git_dir.iterdir(), (git_dir / "objects").iterdir(), deep))):
         raise WorkspaceLost(ws.slot, "its .git folder holds links", files=True)
     misleading = [git_dir / name for name in MISLEADING if name not in record.files]
     wrong = {name: text for name, text in record.files.items() if _text(git_dir / name) != text}

@@ -74,7 +74,12 @@ def rescue_submodules(repo: Repo, ws: Workspace, run_id: str) -> None:
 
 def _rescue(repo: Repo, ws: Workspace, run_id: str, start: str) -> Rescued:
     seen = absorb(repo, ws, run_id)
-    loose = _loose_commits(ws, start)
+    # The newest commits, reflogs included, that neither `start` nor a ref of the person's repository reaches.
+    borrowed = ["--alternate-refs"] if (ws.git_dir / ALTERNATES).exists() else []
+    made = git(ws, "rev-list", "--parents", "--all", "--reflog", "--not", *filter(None, [start]), *borrowed)
+    commits = [line.split(" ") for line in made.splitlines()]
+    inner = {parent for _, *its in commits for parent in its}
+    loose = [commit for commit, *_ in commits if commit not in inner]
     tree, large = files_tree(ws, seen) if seen.unsaved else ("", ())
     if tree and seen.head and tree == git(ws, "rev-parse", f"{seen.head}^{{tree}}"):
         tree = ""
@@ -92,15 +97,6 @@ def _rescue(repo: Repo, ws: Workspace, run_id: str, start: str) -> Rescued:
         commit = git(ws, "commit-tree", tree or f"{commit}^{{tree}}", *parents, "-m", "unsaved work, rescued")
     bring(repo, ws.git_dir, commit)
     return Rescued(name_rescue(repo, run_id, commit, len(known) + 1), len(seen.unsaved), large)
-
-
-def _loose_commits(ws: Workspace, known: str) -> list[str]:
-    # The newest commits, reflogs included, that neither `known` nor a ref of the person's repository reaches.
-    borrowed = ["--alternate-refs"] if (ws.git_dir / ALTERNATES).exists() else []
-    said = git(ws, "rev-list", "--parents", "--all", "--reflog", "--not", *filter(None, [known]), *borrowed)
-    commits = [line.split(" ") for line in said.splitlines()]
-    parents = {parent for _, *its in commits for parent in its}
-    return [commit for commit, *_ in commits if commit not in parents]
 
 
 def name_rescue(repo: Repo, run_id: str, commit: str, number: int = 1) -> str:

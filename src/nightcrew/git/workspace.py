@@ -43,8 +43,11 @@ def lease(pool: Pool, run_id: str, seat: str, start: str, branch: str | None = N
         return _set_up(pool, record, "-x", *(word for glob in keep for word in ("-e", glob)))
     ws = pool.at(record.slot)
     with suppress(WorkspaceLost):
-        if found := _as_left(ws, record):
-            return found
+        left = slots.verify(ws)
+        known = git(ws, "rev-parse", "--verify", "-q", f"{start}^{{commit}}", ok=(0, 1))
+        head, tree = head_of(ws)  # no head: a branch that the agent began, without a commit; its work too
+        if left.branch == record.branch and known == start and (branch or head == start):
+            return ws._replace(head=head, tree=tree)
     _rescue_if_any(pool, ws)
     return _set_up(pool, record)
 
@@ -74,14 +77,6 @@ def _records(root: Path) -> list[Record]:
     return found
 
 
-def _as_left(ws: Workspace, wanted: Record) -> Workspace | None:
-    record = slots.verify(ws)
-    known = git(ws, "rev-parse", "--verify", "-q", f"{wanted.start}^{{commit}}", ok=(0, 1))
-    head, tree = head_of(ws)  # no head: a branch that the agent began, without a commit; its work too
-    fits = record.branch == wanted.branch and known == wanted.start and (wanted.branch or head == wanted.start)
-    return ws._replace(head=head, tree=tree) if fits else None
-
-
 def _set_up(pool: Pool, record: Record, *cleaning: str) -> Workspace:
     # A slot at its record's start: `.git` from the template, the files that are tracked, no others but what `cleaning` spares.
     repo, ws = pool.repo, pool.at(record.slot)
@@ -93,26 +88,21 @@ def _set_up(pool: Pool, record: Record, *cleaning: str) -> Workspace:
     used = ws.path.exists()
     ws.path.mkdir(exist_ok=True)
     slots.build_git(ws.git_dir, record)
-    index = ws.git_dir / "index"
-    if index.exists() and _hides(ws):
-        index.unlink()
+    if (index := ws.git_dir / "index").exists():
+        # An agent told the index to look away from a file (or broke the index): a reset would leave its version there.
+        said = run(ws, "ls-files", "-v", "-z", ok=(0, 128))
+        if said.code or any(line[:1] != b"H" for line in said.out.split(b"\0") if line):
+            index.unlink()
     slots.give(repo, ws, record.start)
     # A filter that cannot bring a large file's content leaves its pointer; what is committed still has to pass it.
-    lenient = (
-        word for key in repo.settings if key.startswith("filter.") for word in ("-c", f"{key.rpartition('.')[0]}.required=false")
-    )
+    filters = {key.rpartition(".")[0] for key in repo.settings if key.startswith("filter.")}
+    lenient = (word for name in filters for word in ("-c", f"{name}.required=false"))
     git(ws, *lenient, "reset", "--hard", "-q", record.start)
     if used:
         git(ws, "clean", "-ffdq", *cleaning)
     slots.fill_submodules(repo, ws)
     slots.write_record(pool.root, replace(record, ready=True))
     return ws._replace(head=record.start, tree=tree_of(repo, record.start))
-
-
-def _hides(ws: Workspace) -> bool:
-    # An agent told the index to look away from a file (or broke the index): a reset would leave its version there.
-    said = run(ws, "ls-files", "-v", "-z", ok=(0, 128))
-    return said.code != 0 or any(line[:1] != b"H" for line in said.out.split(b"\0") if line)
 
 
 def reset(pool: Pool, ws: Workspace, start: str) -> tuple[Workspace, Rescued]:

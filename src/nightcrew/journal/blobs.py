@@ -19,7 +19,7 @@ class Blobs:
         self._folder, self._redactor = folder, redactor or Redactor()
 
     def put(self, data: bytes) -> Blob:
-        """Keep `data` and give its name, redacted; on disk when this returns. Raises `JournalUnusable`.
+        """Keep `data` and give its name, redacted; on disk when this returns. Raises `Unusable`.
 
         Up to `TAIL` bytes nothing is stored: the blob's tail is the whole text, bytes that are no UTF-8 replaced.
         """

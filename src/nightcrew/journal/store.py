@@ -13,12 +13,10 @@ from msgspec import Struct
 
 from nightcrew.core.events import Entry, Event
 from nightcrew.core.ids import EffectId, RunId, short
-from nightcrew.database import Database, Unusable as JournalUnusable, held, locked, statements, unusable
+from nightcrew.database import Database, held, locked, statements, unusable
 from nightcrew.errors import UserError
 from nightcrew.journal import VERSION, codec
 from nightcrew.redact import Redactor
-
-__all__ = ["Fenced", "Journal", "JournalUnusable", "Lease", "SeqMoved", "Word", "effect_folder"]
 
 PAGE = 1000
 GLANCES = 100  # how often a taken lease is tried again, a millisecond apart: who only looks at it has it for microseconds
@@ -63,13 +61,6 @@ class Bell(FileIO):
         return bool(self.read(1 << 20))
 
 
-class Word(NamedTuple):
-    """What a person said to a run from another process, not yet a fact of it."""
-
-    id: int
-    event: Event
-
-
 def effect_folder(home: Path, key: EffectId) -> Path:
     """Where an effect keeps its files: the raw output of its turn, commands or hooks."""
     run, rest = key.split("/", 1)
@@ -80,7 +71,7 @@ class Journal:
     """All runs below one NIGHTCREW_HOME: `journal.db`, and `runs/<id>/` for what is a file."""
 
     def __init__(self, home: Path, redactor: Redactor | None = None) -> None:
-        """Open it, made on first use; what `redactor` knows is never written. Raises `JournalUnusable`, or `UserError`: a newer one."""
+        """Open it, made on first use; what `redactor` knows is never written. Raises `Unusable`, or `UserError`: a newer one."""
         self.home, self._redactor = home, redactor or Redactor()
         self._sql = statements(Path(__file__).with_name("queries.sql"))
         self._db = Database(home / "journal.db", self._sql["schema"], VERSION)
@@ -105,13 +96,9 @@ class Journal:
             self._db.change(self._sql["append"], run, 1, at, codec.SCHEMA, codec.encode(event))
         return Entry(1, at, event)
 
-    def recent(self, limit: int) -> tuple[RunId, ...]:
-        """The newest runs first; costs what it shows."""
-        return tuple(RunId(row[0]) for row in self._db.rows(self._sql["recent"], limit))
-
-    def recent_of(self, repo: str, limit: int) -> tuple[RunId, ...]:
-        """The newest runs of one repository first."""
-        return tuple(RunId(row[0]) for row in self._db.rows(self._sql["recent_of"], repo, limit))
+    def recent(self, limit: int, *repo: str) -> tuple[RunId, ...]:
+        """The newest runs, or those of one repository, newest first; costs what it shows."""
+        return tuple(RunId(row[0]) for row in self._db.rows(self._sql["recent_of" if repo else "recent"], *repo, limit))
 
     def find(self, name: str) -> RunId:
         """The run meant by an id, its short name, or the beginning of its id. Raises `UserError`: unknown, or several (with the list)."""
@@ -171,7 +158,7 @@ class Journal:
     ) -> tuple[Entry, ...]:
         """Write facts right after entry `expected`, all or none; mark the words they came from as taken; keep `line` for lists.
 
-        Fold the entries given back: secrets are out of them. Raises `Fenced`, `SeqMoved`, `JournalUnusable`.
+        Fold the entries given back: secrets are out of them. Raises `Fenced`, `SeqMoved`, `Unusable`.
         """
         clean = [codec.cleaned(event, self._redactor) for event in events]
         entries = tuple(Entry(seq, at, event) for seq, event in enumerate(clean, expected + 1))
@@ -228,10 +215,10 @@ class Journal:
             bell.write(b"!")
         return int(number)
 
-    def words(self, run: RunId) -> tuple[Word, ...]:
-        """The words nobody took yet, in the order they were said. Name their ids in `append(takes=…)`."""
+    def words(self, run: RunId) -> tuple[tuple[int, Event], ...]:
+        """The words nobody took yet, by their ids, in the order they were said. Name the ids in `append(takes=…)`."""
         rows = self._db.rows(self._sql["words"], run)
-        return tuple(Word(number, codec.decode(data, schema)) for number, schema, data in rows)
+        return tuple((number, codec.decode(data, schema)) for number, schema, data in rows)
 
     def listen(self, run: RunId) -> Bell:
         """The driver's bell. Listen first and read `words` then, and none is missed."""

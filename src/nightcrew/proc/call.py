@@ -32,7 +32,8 @@ def call(argv: Sequence[str], *, cwd: Path, env: Mapping[str, str], stdin: bytes
     code 127, one that cannot be executed (or a missing cwd) with 126, each with a line in `err`.
     """
     # Files in memory: unlike a pipe they need no reader, and unlike a file no disk.
-    with _memory("stdin") as fed, _memory("stdout") as out, _memory("stderr") as err:
+    fed, out, err = (FileIO(os.memfd_create(name), "r+") for name in ("stdin", "stdout", "stderr"))
+    with fed, out, err:
         fed.write(stdin)
         fed.seek(0)
         try:
@@ -44,7 +45,9 @@ def call(argv: Sequence[str], *, cwd: Path, env: Mapping[str, str], stdin: bytes
             return Ended(127 if missing else 126, b"", said, timed_out=False)
         ended = _wait(child, timeout_s)
         code = child.returncode if child.returncode >= 0 else 128 - child.returncode
-        return Ended(code, _content(out), _content(err), timed_out=not ended)
+        # All of it, from wherever the program's descriptor stands.
+        said, complained = (os.pread(file.fileno(), os.fstat(file.fileno()).st_size, 0) for file in (out, err))
+        return Ended(code, said, complained, timed_out=not ended)
 
 
 def leave(argv: Sequence[str], *, env: Mapping[str, str], output: Path) -> int:
@@ -80,12 +83,3 @@ def _wait(child: subprocess.Popen[bytes], timeout_s: float) -> bool:
             processes.tell(-child.pid, signal.SIGKILL)
         child.wait()
     return ended
-
-
-def _memory(name: str) -> FileIO:
-    return FileIO(os.memfd_create(name), "r+")
-
-
-def _content(file: FileIO) -> bytes:
-    """All of it, from wherever the program's descriptor stands."""
-    return os.pread(file.fileno(), os.fstat(file.fileno()).st_size, 0)

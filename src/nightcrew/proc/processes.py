@@ -6,7 +6,7 @@ import time
 
 MARK = "NIGHTCREW_TURN"  # the environment variable whose value names the job that a process belongs to
 PATIENCE_S = (
-    10.0  # how long killed processes may take to go; one in an uninterruptible call, or of another user, may stay for ever
+    10.0  # how long killed processes may take to go; one in an uninterruptible call, or another user's, may stay for ever
 )
 
 

@@ -59,12 +59,21 @@ def wrap(argv: Sequence[str], sandbox: Sandbox) -> list[str]:
     # pid 1 of a namespace ignores every signal it has no handler for and owes its orphans a wait, so the job is not it.
     match sandbox.mode:
         case "bwrap":
-            return [*_bwrap(sandbox), "--", "/bin/sh", "-c", 'exec "$@"', "sh", *argv]
+            program = _program("bwrap", "install bubblewrap, or nightcrew with its extra `sandbox`")
+            keeps = ["--cap-drop", "ALL", *_each("--cap-add", (f"CAP_{name}" for name in _ROOT_KEEPS.split()))]
+            return [
+                *(program, "--die-with-parent", "--unshare-pid", "--unshare-ipc"),
+                *([] if os.geteuid() else keeps),
+                *([] if sandbox.network else ["--unshare-net"]),
+                *("--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc"),
+                *_mounts(sandbox),
+                *("--", "/bin/sh", "-c", 'exec "$@"', "sh", *argv),
+            ]
         case "unshare":
             # A user namespace maps one user only: root, who may do without, would lose the files of all others.
             user = ["--user", "--map-current-user"] if os.geteuid() else []
-            program = [_program("unshare", "it comes with util-linux"), *user, "--pid", "--fork", "--kill-child"]
-            return [*program, "--mount-proc", "--", "/bin/sh", "-c", '"$@"; exit $?', "sh", *argv]
+            words = (_program("unshare", "it comes with util-linux"), *user, "--pid", "--fork", "--kill-child")
+            return [*words, "--mount-proc", "--", "/bin/sh", "-c", '"$@"; exit $?', "sh", *argv]
         case "mark":
             return list(argv)
 
@@ -76,18 +85,6 @@ def _program(name: str, hint: str) -> str:
     if found is None:
         raise UserError(f"{name} is not installed", hint)
     return found
-
-
-def _bwrap(sandbox: Sandbox) -> list[str]:
-    program = _program("bwrap", "install bubblewrap, or nightcrew with its extra `sandbox`")
-    keeps = ["--cap-drop", "ALL", *_each("--cap-add", (f"CAP_{name}" for name in _ROOT_KEEPS.split()))]
-    return [
-        *(program, "--die-with-parent", "--unshare-pid", "--unshare-ipc"),
-        *([] if os.geteuid() else keeps),
-        *([] if sandbox.network else ["--unshare-net"]),
-        *("--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc"),
-        *_mounts(sandbox),
-    ]
 
 
 def _each(flag: str, values: Iterable[str]) -> list[str]:

@@ -35,6 +35,7 @@ HEAD = """
 import sys
 from pathlib import Path
 from nightcrew.core.events import *
+from nightcrew.database import Unusable
 from nightcrew.journal.store import *
 def say(*words): print(*words, flush=True)
 home, run = Path(sys.argv[1]), sys.argv[2]

@@ -10,8 +10,9 @@ import pytest
 
 from nightcrew.core.events import Noted
 from nightcrew.core.ids import RunId
+from nightcrew.database import Unusable
 from nightcrew.journal.blobs import Blobs
-from nightcrew.journal.store import Journal, JournalUnusable, Lease
+from nightcrew.journal.store import Journal, Lease
 from unit.journal.conftest import RUN, Start, heard
 
 
@@ -48,14 +49,14 @@ def test_a_full_disk_stops_the_run_and_loses_nothing(small_disk: Path) -> None:
     journal = Journal(small_disk / "home")
     journal.create(RUN, "repo", "t", 1.0, Noted(text="first"))
     lease = journal.acquire(RUN)
-    with pytest.raises(JournalUnusable) as full:
+    with pytest.raises(Unusable) as full:
         fill(journal, lease)
     seq = journal.last_seq(RUN)
     assert seq > 5
     assert "full" in str(full.value)
     assert "\n" not in str(full.value)
     assert [entry.seq for entry in journal.entries(RUN)] == list(range(1, seq + 1))
-    with pytest.raises(JournalUnusable):
+    with pytest.raises(Unusable):
         Blobs(small_disk / "blobs").put(b"x" * 600_000)
     assert not [path for path in (small_disk / "blobs").rglob("*") if path.is_file()]
     ballast.unlink()
@@ -68,7 +69,7 @@ def test_a_new_home_on_a_full_disk_is_one_line(small_disk: Path) -> None:
     ballast = small_disk / "ballast"
     with pytest.raises(OSError, match="space"):
         ballast.write_bytes(b"x" * 2_000_000)
-    with pytest.raises(JournalUnusable):
+    with pytest.raises(Unusable):
         Journal(small_disk / "home")
     ballast.unlink()
     Journal(small_disk / "home").close()
@@ -80,9 +81,9 @@ def test_a_read_only_disk_is_one_line(small_disk: Path) -> None:
     journal.create(RUN, "repo", "t", 1.0, Noted(text="first"))
     journal.close()
     assert mount("-o", "remount,ro", str(small_disk))
-    with pytest.raises(JournalUnusable):
+    with pytest.raises(Unusable):
         Journal(small_disk / "home").create(RunId("other"), "repo", "t", 1.0, Noted(text=""))
-    with pytest.raises(JournalUnusable, match="ead-only"):
+    with pytest.raises(Unusable, match="ead-only"):
         Journal(small_disk / "elsewhere")
 
 
@@ -94,7 +95,7 @@ journal = Journal(home); lease = journal.acquire(run); seq = journal.last_seq(ru
 resource.setrlimit(resource.RLIMIT_FSIZE, (200_000, 200_000))
 try:
     while True: seq = journal.append(lease, seq, 1.0, Noted(text="x" * 5000), Noted(text="pair"))[-1].seq
-except JournalUnusable as full: say(seq, "one line:", full)
+except Unusable as full: say(seq, "one line:", full)
 """)
     seq, _, line = heard(writer).partition(" ")
     assert line.startswith("one line:")
@@ -106,11 +107,11 @@ except JournalUnusable as full: say(seq, "one line:", full)
 def test_a_home_that_is_no_folder_is_one_line(tmp_path: Path) -> None:
     """NIGHTCREW_HOME on a file, or a journal that is no database: said with the path."""
     (tmp_path / "file").write_text("x")
-    with pytest.raises(JournalUnusable, match="file"):
+    with pytest.raises(Unusable, match="file"):
         Journal(tmp_path / "file")
     (tmp_path / "home").mkdir()
     (tmp_path / "home" / "journal.db").write_bytes(b"no database at all" * 100)
-    with pytest.raises(JournalUnusable, match="not a database"):
+    with pytest.raises(Unusable, match="not a database"):
         Journal(tmp_path / "home")
 
 
@@ -122,7 +123,7 @@ def test_a_journal_is_made_whole_or_not_at_all(small_disk: Path) -> None:
         ballast.write_bytes(b"x" * (free.f_bavail * free.f_frsize - spare))
         try:
             Journal(home).close()
-        except JournalUnusable:
+        except Unusable:
             failed += 1
         ballast.unlink()
         journal = Journal(home)

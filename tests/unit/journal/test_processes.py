@@ -189,8 +189,8 @@ journal = Journal(home); held = journal.acquire(run)
 seq = journal.last_seq(run)
 say("drives")
 while True:
-    for word in journal.words(run):
-        journal.append(held, seq, 1.0, word.event, takes=(word.id,)); seq += 1
+    for number, word in journal.words(run):
+        journal.append(held, seq, 1.0, word, takes=(number,)); seq += 1
 """
     said: list[Noted] = []
     for round_ in range(6):
@@ -203,8 +203,8 @@ while True:
         driver.kill()
         driver.wait()
     held = journal.acquire(RUN)
-    for word in journal.words(RUN):
-        journal.append(held, journal.last_seq(RUN), 1.0, word.event, takes=(word.id,))
+    for number, word in journal.words(RUN):
+        journal.append(held, journal.last_seq(RUN), 1.0, word, takes=(number,))
     assert [entry.event for entry in journal.entries(RUN, 1)] == said
     assert journal.words(RUN) == ()
 
@@ -226,7 +226,7 @@ def test_a_word_wakes_the_driver(journal: Journal, start: Start) -> None:
     assert select.select([bell], [], [], 0)[0] == []
     speaker = start('Journal(home).say(run, 1.0, ResumeAsked()); say("said")')
     assert select.select([bell], [], [], 60)[0] == [bell]
-    assert [word.event for word in journal.words(RUN)] == [ResumeAsked()]
+    assert [word for _, word in journal.words(RUN)] == [ResumeAsked()]
     assert bell.hush()
     assert not bell.hush()
     assert select.select([bell], [], [], 0)[0] == []

@@ -178,7 +178,7 @@ def test_recent_runs_cost_what_they_show(journal: Journal) -> None:
             assert steps < 1000
     plain.close()
     assert journal.recent(2) == (rows[-1][0], rows[-2][0])
-    assert journal.recent_of("repo1", 1) == (next(run for run, repo, _ in reversed(rows) if repo == "repo1"),)
+    assert journal.recent(1, "repo1") == (next(run for run, repo, _ in reversed(rows) if repo == "repo1"),)
     assert journal._db.row(journal._sql["recent"], 1) == (*rows[-1][:2], "t", 9999.0, 9999.0, "")
 
 
