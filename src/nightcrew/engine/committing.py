@@ -43,7 +43,13 @@ async def _commit(effect: MakeCommit, ctx: Ctx) -> ev.CommitMade:
             tree = await off(landing.after_hooks, ws)
     for name in ("prepare-commit-msg", "commit-msg"):
         if name in active:
-            message = await _message(effect, ctx, ws, active[name], message)
+            path = ctx.folder / name / "tmp" / "COMMIT_EDITMSG"
+            if not (path.is_symlink() or path.exists()):
+                path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+                path.write_text(message)
+            await _hook(effect, ctx, ws, active[name], str(path), *(["message"] if name == "prepare-commit-msg" else []))
+            if not path.is_symlink():  # which may lead to what no hook may see
+                message = path.read_text(errors="replace")
     made = await off(_squashed, effect, ctx, ws, tree, message)
     if tree != effect.tree:
         await off(lambda: put_branch(ws, verify(ws), made))
@@ -62,21 +68,16 @@ def _squashed(effect: MakeCommit, ctx: Ctx, ws: Workspace, tree: str, message: s
         raise
 
 
-async def _message(effect: MakeCommit, ctx: Ctx, ws: Workspace, hook: Path, message: str) -> str:
-    path = ctx.folder / hook.name / "tmp" / "COMMIT_EDITMSG"
-    if not (path.is_symlink() or path.exists()):
-        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        path.write_text(message)
-    await _hook(effect, ctx, ws, hook, str(path), *(["message"] if hook.name == "prepare-commit-msg" else []))
-    return message if path.is_symlink() else path.read_text(errors="replace")  # a link may lead to what no hook may see
-
-
 async def _hook(effect: MakeCommit | Land, ctx: Ctx, ws: Workspace, hook: Path, *args: str, told: str = "") -> None:
     """Run one hook under the supervisor, sandboxed; raises `Refused` when it ends badly."""
     folder, limit_s = ctx.folder / hook.name, ctx.state().settings.verify.timeout_s
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     (folder / "stdin").write_text(told)
-    program = await off(_program, ctx, hook, folder)
+    program = hook
+    if not hook.is_absolute():  # one that lies in the tree is taken from the base commit, never from what an agent wrote
+        program, text = folder / "program", await off(git, ctx.tools.repo, "show", f"{ctx.state().started.base}:{hook}")
+        program.write_bytes(os.fsencode(text) + b"\n")
+        program.chmod(0o700)
     argv, seen = (str(program), *args), (program.parent,)
     order = commands.job(effect, ctx, ws, hook.name, argv, limit_s, stdin=folder / "stdin", seen=seen)
     end = await jobs.run(folder, order)
@@ -86,43 +87,27 @@ async def _hook(effect: MakeCommit | Land, ctx: Ctx, ws: Workspace, hook: Path, 
         raise Refused(hook.name, 124 if by == "total" else code or 1, ctx.tools.blobs.put(said), by)
 
 
-def _program(ctx: Ctx, hook: Path, folder: Path) -> Path:
-    """The hook's file; one that lies in the tree is taken from the base commit, never from what an agent wrote."""
-    if hook.is_absolute():
-        return hook
-    path, text = folder / "program", git(ctx.tools.repo, "show", f"{ctx.state().started.base}:{hook}")
-    path.write_bytes(os.fsencode(text) + b"\n")
-    path.chmod(0o700)
-    return path
-
-
 async def land(effect: Land, ctx: Ctx) -> ev.EffectAnswer:
     """Move the target, or leave the finished branch; whether it is there already is looked at first."""
-    active = await off(landing.hooks, ctx.tools.repo, ctx.state().started.base) if effect.mode == "push" else {}
+    repo, target = ctx.tools.repo, ctx.target
+    active = await off(landing.hooks, repo, ctx.state().started.base) if effect.mode == "push" else {}
     if "pre-push" in active:
-        where = ctx.target
-        url = ctx.tools.repo.setting(f"remote.{where.remote}.url".lower())
-        ws, name = await off(ctx.verified, effect.slot), f"refs/heads/{where.branch}"
-        told = f"{name} {effect.commit} {name} {effect.tip}\n"
+        url = repo.setting(f"remote.{target.remote}.url".lower())
+        ws, told = await off(ctx.verified, effect.slot), f"{target.ref} {effect.commit} {target.ref} {effect.tip}\n"
         try:
-            await _hook(effect, ctx, ws, active["pre-push"], where.remote or "", url, told=told)
+            await _hook(effect, ctx, ws, active["pre-push"], target.remote or "", url, told=told)
         except Refused as no:
             hook, code, said, by = no.args
             detail = f"the {hook} hook " + ("did not end in time" if by == "total" else f"refused (exit {code})")
             return ev.LandingRefused(key=effect.key, why="hook", detail=detail, output=said)
-    return await off(_land, effect, ctx)
-
-
-def _land(effect: Land, ctx: Ctx) -> ev.EffectAnswer:
-    repo, target = ctx.tools.repo, ctx.target
     where, replaced = target.branch, effect.tip
     ctx.tools.journal.check(ctx.lease)  # we may have been frozen while the hook ran, and the run been cancelled by another
     if effect.mode == "branch":
         where, replaced = effect.branch, Commit("")
-        done = landing.land_branch(repo, ctx.run, effect.branch, effect.commit)
+        done = await off(landing.land_branch, repo, ctx.run, effect.branch, effect.commit)
     else:
         move = landing.push if effect.mode == "push" else landing.land_local
-        done = move(repo, target, effect.tip, effect.commit)
+        done = await off(move, repo, target, effect.tip, effect.commit)
     if done.state == "landed":
         return ev.Landed(key=effect.key, landing=Landing(effect.mode, where, effect.commit, replaced))
     return ev.LandingRefused(key=effect.key, why=done.state, detail=line(done.why))

@@ -6,7 +6,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from nightcrew.agents import base, catalog
-from nightcrew.agents.base import Judged, Launch, Turn
+from nightcrew.agents.base import Judged, Turn
 from nightcrew.core import events as ev
 from nightcrew.core.effects import StartTurn
 from nightcrew.core.phases.catalog import READERS
@@ -23,7 +23,6 @@ from nightcrew.journal.blobs import Blobs
 from nightcrew.ledger import Cooling
 from nightcrew.proc import job
 from nightcrew.proc.job import Absent, Exit, Job, Lost, Running
-from nightcrew.proc.sandbox import Sandbox
 
 FENCE = b"~~~~~~~~"
 FIRST_LOOK_S, LONGEST_LOOK_S = 0.05, 2.0  # between two looks for a free slot of the machine: turns may be short, waits long
@@ -95,27 +94,23 @@ def _start(effect: StartTurn, ctx: Ctx, agent: Agent, turn: Turn) -> Running | E
     launch = catalog.adapter(agent.kind).command(turn)
     limits = ctx.state().started.limits
     env = jobs.environment(ctx, ctx.folder, {**launch.env, **turn.env})
-    order = Job(
-        argv=launch.argv, cwd=turn.cwd, env=env, mark=effect.key, stdin=turn.prompt_file,
-        sandbox=_sandbox(effect, ctx, launch, env), total_s=effect.total_s or limits.turn_s,
-        idle_s=limits.idle_s, first_output_s=limits.first_output_s,
-    )  # fmt: skip
-    return job.start(ctx.folder, order)
-
-
-def _sandbox(effect: StartTurn, ctx: Ctx, launch: Launch, env: dict[str, str]) -> Sandbox:
-    home, programs = env.get("HOME", "/"), (path for path in map(Path, launch.argv) if path.is_absolute() and path.exists())
-    seat = ctx.tools.journal.folder(ctx.run) / "seats" / effect.seat
+    programs = (path for path in map(Path, launch.argv) if path.is_absolute() and path.exists())
+    home, seat = env.get("HOME", "/"), ctx.tools.journal.folder(ctx.run) / "seats" / effect.seat
     login = [jobs.expand(path, home) for path in launch.login_paths]
     for path in login:
         # A folder that the program makes at first use; it could not where all around is read-only.
         if path.suffix != ".json" and not path.exists():
             path.mkdir(mode=0o700, parents=True)
-    return jobs.sandbox(
+    box = jobs.sandbox(
         ctx, ctx.workspace(effect.slot), ctx.folder, read_only=effect.read_only, writable=login,
         seen=[jobs.door(env), *(path for path in programs if path not in login)],
         private=[(seat / str(n), jobs.expand(path, home)) for n, path in enumerate(launch.session_paths)],
     )  # fmt: skip
+    order = Job(
+        argv=launch.argv, cwd=turn.cwd, env=env, mark=effect.key, stdin=turn.prompt_file, sandbox=box,
+        total_s=effect.total_s or limits.turn_s, idle_s=limits.idle_s, first_output_s=limits.first_output_s,
+    )  # fmt: skip
+    return job.start(ctx.folder, order)
 
 
 def composed(brief: Brief, blobs: Blobs) -> bytes:
