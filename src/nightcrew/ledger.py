@@ -8,10 +8,8 @@ from nightcrew.core.roster import Agent
 from nightcrew.database import Database, held, statements
 from nightcrew.redact import Redactor
 
-ASSUMED_S, ASSUMED_MAX_S = (
-    900.0,
-    3600.0,
-)  # how long a loss without a known reset is assumed to last; doubles with each further one
+# How long a loss without a known reset is assumed to last; doubles with each further one.
+ASSUMED_S, ASSUMED_MAX_S = 900.0, 3600.0
 QUIET_S = 90.0  # who waits and has not asked for so long (a frozen driver) holds nobody up any more; ask at least every 30 s
 VERSION = 1  # of the tables
 

@@ -92,8 +92,7 @@ def open_repo(path: Path, env: Env) -> Repo:
     repo = Repo(Path(said[0]), Path(said[1]) if len(said) > 1 else None, env)
     if found.code and not git(repo, "for-each-ref", "--count=1", "refs/heads", "refs/remotes"):
         raise UserError(f"no commit yet in {path}", "commit something first: git commit")
-    settings = _settings(repo)
-    return repo._replace(settings=settings, env=_with_quiet_ssh(env, settings))
+    return _configured(repo)
 
 
 @cache
@@ -106,23 +105,20 @@ def _check_version(path: str) -> None:
         raise UserError(f"git {found[0]} is too old", "nightcrew needs git 2.38 or newer")
 
 
-def _settings(repo: Repo) -> dict[str, tuple[str, ...]]:
+def _configured(repo: Repo) -> Repo:
     found: dict[str, tuple[str, ...]] = {}
     for item in git(repo, "config", "--list", "-z", profile=OPERATOR).rstrip("\0").split("\0"):
         key, _, value = item.partition("\n")
         found[key] = (*found.get(key, ()), value)
     # The last word on some is ours for the length of a call; the settings tell the person's.
     own = {key.lower(): found[key.lower()][:-1] for key, _ in ALWAYS}
-    return {key: values for key, values in (found | own).items() if values}
-
-
-def _with_quiet_ssh(env: Env, settings: Mapping[str, tuple[str, ...]]) -> Env:
-    # An ssh that never asks; a person's own program is kept.
+    repo, env = repo._replace(settings={key: values for key, values in (found | own).items() if values}), repo.env
     if "GIT_SSH" in env and "GIT_SSH_COMMAND" not in env:
-        return env
-    ssh = (env.get("GIT_SSH_COMMAND") or settings.get("core.sshcommand", ("",))[-1]).strip() or "ssh"
+        return repo
+    # An ssh that never asks; a person's own program is kept.
+    ssh = (env.get("GIT_SSH_COMMAND") or repo.setting("core.sshcommand")).strip() or "ssh"
     quiet = " -oBatchMode=yes" if os.path.basename(ssh.split()[0]) == "ssh" else ""
-    return {**env, "GIT_SSH_COMMAND": ssh + quiet}
+    return repo._replace(env={**env, "GIT_SSH_COMMAND": ssh + quiet})
 
 
 def repo_id(repo: Repo) -> str:
@@ -203,19 +199,17 @@ def tip(repo: Repo, where: Target, *others: str) -> Tip:
         said = run(repo, "rev-parse", f"{name}^{{commit}}", *others, ok=(0, 128))
         if said.code == 0:
             commit, *more = said.out.decode().split()
-            found = Tip(commit, note, tuple(more))
-            return _with_local(repo, where, found) if where.mode == "local" and name != where.ref else found
-    raise UserError(f"no branch {where.branch} here, and no remote to fetch it from")
-
-
-def _with_local(repo: Repo, where: Target, theirs: Tip) -> Tip:
-    # What moves is the local branch: its tip, unless the remote has all of that and more.
-    local = git(repo, "rev-parse", "-q", "--verify", where.ref, ok=(0, 1))
-    joint = git(repo, "merge-base", local, theirs.commit, ok=(0, 1)) if local else local
-    if joint == local:
-        return theirs
-    apart = f"{where.branch} and {where.remote}/{where.branch} went apart: the work stands on the local one"
-    return theirs._replace(commit=local, note=theirs.note if joint == theirs.commit else apart)
+            break
+    else:
+        raise UserError(f"no branch {where.branch} here, and no remote to fetch it from")
+    if where.mode == "local" and name != where.ref:
+        # What moves is the local branch: its tip, unless the remote has all of that and more.
+        local = git(repo, "rev-parse", "-q", "--verify", where.ref, ok=(0, 1))
+        joint = git(repo, "merge-base", local, commit, ok=(0, 1)) if local else local
+        if joint not in {local, commit}:
+            note = f"{where.branch} and {where.remote}/{where.branch} went apart: the work stands on the local one"
+        commit = commit if joint == local else local
+    return Tip(commit, note, tuple(more))
 
 
 def fetch(repo: Repo, where: Target) -> None:

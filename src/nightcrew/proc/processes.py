@@ -5,9 +5,8 @@ import os
 import time
 
 MARK = "NIGHTCREW_TURN"  # the environment variable whose value names the job that a process belongs to
-PATIENCE_S = (
-    10.0  # how long killed processes may take to go; one in an uninterruptible call, or another user's, may stay for ever
-)
+# How long killed processes may take to go; one in an uninterruptible call, or of another user, may stay for ever.
+PATIENCE_S = 10.0
 
 
 def identity(pid: int) -> bytes:
