@@ -100,14 +100,19 @@ async def land(effect: Land, ctx: Ctx) -> ev.EffectAnswer:
             hook, code, said, by = no.args
             detail = f"the {hook} hook " + ("did not end in time" if by == "total" else f"refused (exit {code})")
             return ev.LandingRefused(key=effect.key, why="hook", detail=detail, output=said)
+    return await off(_land, effect, ctx)
+
+
+def _land(effect: Land, ctx: Ctx) -> ev.EffectAnswer:
+    repo, target = ctx.tools.repo, ctx.target
     where, replaced = target.branch, effect.tip
     ctx.tools.journal.check(ctx.lease)  # we may have been frozen while the hook ran, and the run been cancelled by another
     if effect.mode == "branch":
         where, replaced = effect.branch, Commit("")
-        done = await off(landing.land_branch, repo, ctx.run, effect.branch, effect.commit)
+        done = landing.land_branch(repo, ctx.run, effect.branch, effect.commit)
     else:
         move = landing.push if effect.mode == "push" else landing.land_local
-        done = await off(move, repo, target, effect.tip, effect.commit)
+        done = move(repo, target, effect.tip, effect.commit)
     if done.state == "landed":
         return ev.Landed(key=effect.key, landing=Landing(effect.mode, where, effect.commit, replaced))
     return ev.LandingRefused(key=effect.key, why=done.state, detail=line(done.why))
