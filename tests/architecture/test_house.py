@@ -8,7 +8,7 @@ import pytest
 from architecture.sources import ROOT, functions, sources, tree
 
 FILE_LINES = 500
-ALL_LINES = 12_000
+ALL_LINES = 13_000
 FUNCTION_LINES = 30
 
 
@@ -28,7 +28,7 @@ def test_no_source_file_is_long() -> None:
 
 
 def test_the_package_is_small() -> None:
-    """The whole package has at most 12,000 lines; more means that something is misunderstood."""
+    """The whole package has at most 13,000 lines: over the 12,000 of the house rule, until those hold (decision 0035)."""
     assert 0 < sum(lines(path) for path in sources()) <= ALL_LINES
 
 
