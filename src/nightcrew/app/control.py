@@ -322,9 +322,9 @@ def diff(run: RunId, env: Mapping[str, str]) -> str:
     state = view(run, env)
     pool = pool_of(open_journal(env).place(state.started.repo), env)
     start = f"{state.commit}^" if state.commit else state.winning.start if state.winning else state.base
-    patches = (git(place, "diff", "--no-ext-diff", start, work) for place, work in _works(pool, state, env) if work)
-    if patch := next(filter(None, patches), ""):
-        return patch
+    for place, work in _works(pool, state, env):
+        if work and (patch := git(place, "diff", "--no-ext-diff", start, work)):
+            return patch
     raise UserError(f"run {run} has changed nothing so far", "nightcrew show tells where it stands")
 
 
@@ -357,11 +357,11 @@ def clean(cwd: Path, env: Mapping[str, str], run: str | None = None) -> list[Cle
     """Remove what runs of this repository left that is proven landed or rescued; list the rest. A run that is not over is left alone."""
     journal, pool = open_journal(env), pool_of(cwd, env)
     mine = journal.recent(10_000, repo_id(pool.repo))
-    return [_clean_one(pool, name, env) for name in ([journal.find(run)] if run is not None else mine)]
+    return [_clean_one(journal, pool, name) for name in ([journal.find(run)] if run is not None else mine)]
 
 
-def _clean_one(pool: workspace.Pool, run: RunId, env: Mapping[str, str]) -> Cleaned:
-    state, repo = view(run, env), pool.repo
+def _clean_one(journal: Journal, pool: workspace.Pool, run: RunId) -> Cleaned:
+    state, repo = local.folded(journal, run), pool.repo
     if not state.done:
         return Cleaned(run, (), (f"the run is not over ({state.phase}): nightcrew resume, or cancel",))
     slots, kept = handlers.give_back(pool, run, state.landing.commit if state.landing else "")
@@ -373,7 +373,7 @@ def _clean_one(pool: workspace.Pool, run: RunId, env: Mapping[str, str]) -> Clea
             kept = (*kept, f"branch {branch}: not landed on {state.started.target}")
         elif git(repo, "rev-parse", "-q", "--verify", name, ok=(0, 1)) == state.commit:
             git(repo, "update-ref", "-d", name, state.commit)
-            removed, journal = (*removed, f"branch {branch}"), open_journal(env)
+            removed = (*removed, f"branch {branch}")
             told = ev.Noted(text=f"{GONE} {branch}: {state.started.target} has its commit")
             with (lease := journal.acquire(run)).lock:
                 journal.append(lease, state.seq, time.time(), told)

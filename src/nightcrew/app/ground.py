@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from nightcrew.agents import catalog
 from nightcrew.app.home import home_of
-from nightcrew.config.build import REPOSITORY_FILE, Config, Row, config_home, load, resolved, trust, trusted
+from nightcrew.config.build import REPOSITORY_FILE, Config, Row, load, machine_file, resolved, trust, trusted
 from nightcrew.config.first import guess, init_text
 from nightcrew.config.layers import KindInfo
 from nightcrew.core.roster import AgentRole
@@ -51,7 +51,7 @@ def load_config(repo: Repo | None, env: Mapping[str, str], overrides: Mapping[st
     told = [(name, kind, name != "command") for name, kind in catalog.KINDS.items()]
     kinds = {name: KindInfo(kind.answers, argv=kind.runs != "program", model=real, money=real) for name, kind, real in told}
     top, found = repo.work_tree if repo else None, tuple(catalog.found(env.get("PATH", "")))
-    return load(top, config_home=config_home(env), kinds=kinds, overrides=overrides, found=found)
+    return load(top, machine_file=machine_file(env), kinds=kinds, overrides=overrides, found=found)
 
 
 def init(cwd: Path, env: Mapping[str, str]) -> Path:

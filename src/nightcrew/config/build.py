@@ -57,21 +57,17 @@ class Config(Struct, frozen=True, kw_only=True):
     open_rights: bool  # the machine's file or the command line lets full rights go without a file-system sandbox
 
 
-def config_home(env: Mapping[str, str]) -> Path:
-    """The folder in which programs keep their settings: XDG_CONFIG_HOME when it is absolute, else `~/.config`."""
+def machine_file(env: Mapping[str, str]) -> Path:
+    """The machine's file, where programs keep their settings: below XDG_CONFIG_HOME when that is absolute, else below `~/.config`."""
     told = env.get("XDG_CONFIG_HOME", "")
-    return Path(told) if told.startswith("/") else Path(env.get("HOME", "/")) / ".config"
+    return (Path(told) if told.startswith("/") else Path(env.get("HOME", "/")) / ".config") / "nightcrew/config.toml"
 
 
-def machine_file(home: Path) -> Path:
-    """The machine's file below the folder that `config_home` gives."""
-    return home / "nightcrew" / "config.toml"
-
-
-def load(repo_top: Path | None, *, config_home: Path, kinds: Kinds, overrides: Typed | None = None, found: Roster = ()) -> Config:
+def load(
+    repo_top: Path | None, *, machine_file: Path, kinds: Kinds, overrides: Typed | None = None, found: Roster = ()
+) -> Config:
     """Read all layers. Raises ConfigError with every mistake of every one. `found`: the roster when no file names agents."""
-    path = machine_file(config_home)
-    machine = read_file(path, str(path), kinds)
+    machine = read_file(machine_file, str(machine_file), kinds)
     theirs = read_file(repo_top / REPOSITORY_FILE, REPOSITORY_FILE, kinds) if repo_top else Layer(REPOSITORY_FILE)
     typed = read_overrides(overrides or {}, kinds)
     layers = (machine, theirs, typed)

@@ -216,19 +216,17 @@ def load(path: str) -> list[Step]:
 def fits(turn: Step, play: Play) -> bool:
     """Whether this entry is meant."""
     resumed = bool(play.told.get("resume"))
-    if (turn.get("turn", play.turn), turn.get("resumed", resumed)) != (play.turn, resumed):
-        return False
-    return all(fnmatchcase(play.told.get(name, ""), turn[name]) for name in PATTERNS if name in turn)
+    exact = (turn.get("turn", play.turn), turn.get("resumed", resumed)) == (play.turn, resumed)
+    return exact and all(fnmatchcase(play.told.get(name, ""), turn[name]) for name in PATTERNS if name in turn)
 
 
 def converse(play: Play, turn: Step) -> None:
     """Open or continue the conversation that was asked for and tell its id; refuse as the real programs do."""
     opened, continued = play.told.get("session", ""), play.told.get("resume", "")
     play.emit("started", session=turn.get("session", continued or opened))
-    if not opened and not continued:
-        return
     try:
-        open(made(f"{play.state}/sessions/{continued or opened}"), "r" if continued else "x", encoding="ascii").close()
+        if asked := continued or opened:
+            open(made(f"{play.state}/sessions/{asked}"), "r" if continued else "x", encoding="ascii").close()
     except FileNotFoundError:
         notice(play, "session_not_found", reason=f"no conversation found with session id {continued}")
     except FileExistsError:

@@ -49,7 +49,7 @@ def test_a_project_is_guessed_and_its_first_file_loads(
     for name, content in files.items():
         (tmp_path / name).write_text(content)
     (tmp_path / "nightcrew.toml").write_text(init_text(guess(tmp_path), (CLAUDE,)))
-    config = load(tmp_path, config_home=tmp_path, kinds=KINDS, found=(CLAUDE,))
+    config = load(tmp_path, machine_file=tmp_path / "config.toml", kinds=KINDS, found=(CLAUDE,))
     assert list(config.settings.verify.gate) == gate
     assert list(config.settings.verify.setup) == setup
     assert not config.warnings
@@ -59,7 +59,7 @@ def test_a_project_is_guessed_and_its_first_file_loads(
 def test_a_first_file_sets_no_limit_and_no_agent(tmp_path: Path, agents: tuple[Agent, ...]) -> None:
     """Rulings 30: limits are comments, so that they stay defaults, which ask; agents are the machine's matter."""
     (tmp_path / "nightcrew.toml").write_text(init_text((), agents))
-    config = load(tmp_path, config_home=tmp_path, kinds=KINDS)
+    config = load(tmp_path, machine_file=tmp_path / "config.toml", kinds=KINDS)
     assert (config.limits, config.roster, config.digest) == (Limits(), (), "")
 
 
@@ -69,7 +69,7 @@ def test_what_a_first_file_offers_as_a_comment_is_right_too(tmp_path: Path, agen
     text = init_text((), agents)
     settings = [line.removeprefix("# ") for line in text.splitlines() if "= " in line or line.startswith(("# [", "["))]
     (tmp_path / "nightcrew.toml").write_text("\n".join(settings))
-    config = load(tmp_path, config_home=tmp_path, kinds=KINDS)
+    config = load(tmp_path, machine_file=tmp_path / "config.toml", kinds=KINDS)
     default = Limits()
     assert config.limits.wall.value == default.wall.value
     assert (config.limits.usd.value, config.limits.turns.value) == (default.usd.value, default.turns.value)

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from nightcrew.config.build import Config, config_home, load, machine_file
+from nightcrew.config.build import Config, load, machine_file
 from nightcrew.config.layers import ConfigError, KindInfo, Origin
 from nightcrew.core.ids import AgentId
 from nightcrew.core.roster import Agent, AgentRole, Answers, SecretRef
@@ -34,10 +34,10 @@ price = 0
 
 def read(tmp_path: Path, repository: str = "", machine: str = "", overrides: Mapping[str, str] | None = None) -> Config:
     """Load these two texts as the two files."""
-    machine_file(tmp_path / "home").parent.mkdir(parents=True, exist_ok=True)
-    machine_file(tmp_path / "home").write_text(machine)
+    (tmp_path / "home").mkdir(exist_ok=True)
+    (tmp_path / "home" / "config.toml").write_text(machine)
     (tmp_path / "nightcrew.toml").write_text(repository)
-    return load(tmp_path, config_home=tmp_path / "home", kinds=KINDS, overrides=overrides)
+    return load(tmp_path, machine_file=tmp_path / "home" / "config.toml", kinds=KINDS, overrides=overrides)
 
 
 def chain(config: Config, role: AgentRole) -> list[str]:
@@ -48,7 +48,7 @@ def chain(config: Config, role: AgentRole) -> list[str]:
 def test_no_file_at_all_is_the_defaults_and_the_roster_that_was_found(tmp_path: Path) -> None:
     """With nothing written, what the machine has is used, and every number is the core's default."""
     found = (Agent(id=AgentId("claude"), kind="claude", account="mine", answers=ALL),)
-    config = load(tmp_path, config_home=tmp_path / "none", kinds=KINDS, found=found)
+    config = load(tmp_path, machine_file=tmp_path / "none" / "config.toml", kinds=KINDS, found=found)
     assert (config.roster, config.settings, config.limits) == (found, Settings(), Limits())
     assert (config.max_turns, config.digest, config.origins) == (4, "", {})
     assert chain(config, AgentRole.Reviewer) == ["claude"]
@@ -57,9 +57,8 @@ def test_no_file_at_all_is_the_defaults_and_the_roster_that_was_found(tmp_path: 
 
 def test_a_file_that_names_agents_replaces_the_found_roster(tmp_path: Path) -> None:
     """What was found on PATH counts only when no file names agents."""
-    machine_file(tmp_path).parent.mkdir()
-    machine_file(tmp_path).write_text(THREE)
-    config = load(None, config_home=tmp_path, kinds=KINDS, found=(Agent(id=AgentId("x"), kind="claude"),))
+    (tmp_path / "config.toml").write_text(THREE)
+    config = load(None, machine_file=tmp_path / "config.toml", kinds=KINDS, found=(Agent(id=AgentId("x"), kind="claude"),))
     assert [agent.id for agent in config.roster] == ["a", "b", "ruff"]
 
 
@@ -252,15 +251,15 @@ def test_a_repository_may_ask_for_more_shelter(tmp_path: Path) -> None:
 
 def test_the_machines_file_follows_the_desktop_rules() -> None:
     """XDG_CONFIG_HOME when it is absolute (a relative one is to be ignored), else ~/.config."""
-    assert config_home({"HOME": "/h", "XDG_CONFIG_HOME": "/c"}) == Path("/c")
-    assert config_home({"HOME": "/h", "XDG_CONFIG_HOME": "c"}) == Path("/h/.config")
-    assert machine_file(config_home({"HOME": "/h"})) == Path("/h/.config/nightcrew/config.toml")
+    assert machine_file({"HOME": "/h", "XDG_CONFIG_HOME": "/c"}) == Path("/c/nightcrew/config.toml")
+    assert machine_file({"HOME": "/h", "XDG_CONFIG_HOME": "c"}) == Path("/h/.config/nightcrew/config.toml")
+    assert machine_file({"HOME": "/h"}) == Path("/h/.config/nightcrew/config.toml")
 
 
 def test_reading_changes_no_file(tmp_path: Path) -> None:
     """F16: the settings file is byte-identical afterwards, with its odd line ends and its byte order mark."""
     raw = b"\xef\xbb\xbf[verify]\r\ngate = 'x'\r\n"
     (tmp_path / "nightcrew.toml").write_bytes(raw)
-    config = load(tmp_path, config_home=tmp_path, kinds=KINDS)
+    config = load(tmp_path, machine_file=tmp_path / "config.toml", kinds=KINDS)
     assert config.settings.verify.gate == ("x",)
     assert (tmp_path / "nightcrew.toml").read_bytes() == raw

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given, strategies as st
 
-from nightcrew.config.build import load, machine_file
+from nightcrew.config.build import load
 from nightcrew.config.layers import ConfigError, KindInfo, Mistake
 from nightcrew.config.table import AGENT as ENTRY, Said, file_shape, read
 from nightcrew.core.roster import Answers
@@ -25,7 +25,7 @@ def wrong(tmp_path: Path, text: str, **overrides: str) -> list[str]:
     (tmp_path / "nightcrew.toml").write_text(text)
     words = {key.replace("__", "."): value for key, value in overrides.items()}
     try:
-        load(tmp_path, config_home=tmp_path / "none", kinds=KINDS, overrides=words)
+        load(tmp_path, machine_file=tmp_path / "none" / "config.toml", kinds=KINDS, overrides=words)
     except ConfigError as error:
         return str(error).splitlines()
     return []
@@ -72,7 +72,7 @@ MISTAKES = [
     ),
     (
         "[machine]\nmax_turns = 2\n",
-        "2: machine.max_turns: a repository cannot say this (only {home}/none/nightcrew/config.toml or the command line can)",
+        "2: machine.max_turns: a repository cannot say this (only {home}/none/config.toml or the command line can)",
     ),
     (
         "[notify]\ncommand = 'beep'\n",
@@ -134,12 +134,12 @@ def test_an_unknown_id_in_a_chain_is_refused_with_file_and_line(tmp_path: Path) 
 
 def test_all_mistakes_of_all_layers_come_at_once_in_order(tmp_path: Path) -> None:
     """Nobody mends a file one mistake a run: machine, repository and command line, each by line."""
-    machine = machine_file(tmp_path / "m")
+    machine = tmp_path / "m" / "config.toml"
     machine.parent.mkdir(parents=True)
     machine.write_text('[limits]\nturns = 0\n[verify]\nbase = "x"\n')
     (tmp_path / "nightcrew.toml").write_text(AGENT + '[roles]\nfixer = "x"\n[verify]\nbase = 1\n[zzz]\n')
     with pytest.raises(UserError) as caught:
-        load(tmp_path, config_home=tmp_path / "m", kinds=KINDS, overrides={"limits.usd": "x", "limit.usd": "3"})
+        load(tmp_path, machine_file=tmp_path / "m" / "config.toml", kinds=KINDS, overrides={"limits.usd": "x", "limit.usd": "3"})
     error = caught.value
     assert isinstance(error, ConfigError)
     assert [(m.file == str(machine), m.line) for m in error.mistakes[:2]] == [(True, 2), (True, 4)]
@@ -167,7 +167,7 @@ def test_a_file_that_cannot_be_read_says_where(tmp_path: Path, raw: bytes, line:
     """Python's own words on broken TOML, with the line where it knows one, and on bad bytes."""
     (tmp_path / "nightcrew.toml").write_bytes(raw)
     with pytest.raises(ConfigError) as caught:
-        load(tmp_path, config_home=tmp_path, kinds=KINDS)
+        load(tmp_path, machine_file=tmp_path / "config.toml", kinds=KINDS)
     assert str(caught.value) == f"nightcrew.toml{line}"
 
 
@@ -186,7 +186,7 @@ def test_what_is_no_settings_file_is_one_line(tmp_path: Path, make: Callable[[Pa
     """What cannot be read in a moment, or at all, is a mistake in one line: no crash, no endless wait."""
     make(tmp_path / "nightcrew.toml")
     with pytest.raises(ConfigError, match=r"^nightcrew.toml: cannot be read: [^\n]+$"):
-        load(tmp_path, config_home=tmp_path, kinds=KINDS)
+        load(tmp_path, machine_file=tmp_path / "config.toml", kinds=KINDS)
 
 
 def test_a_long_file_is_read_in_a_moment(tmp_path: Path) -> None:
@@ -199,11 +199,10 @@ def test_a_long_file_is_read_in_a_moment(tmp_path: Path) -> None:
 
 def test_a_broken_file_makes_no_false_mistakes_in_the_other(tmp_path: Path) -> None:
     """Agents that only the broken file names are not called unknown; what is wrong by itself is still said."""
-    (tmp_path / "nightcrew").mkdir()
-    (tmp_path / "nightcrew/config.toml").write_text("[[agents]\n")
+    (tmp_path / "config.toml").write_text("[[agents]\n")
     (tmp_path / "nightcrew.toml").write_text('[roles]\nfixer = "opus"\n[limits]\nusd = -1\n')
     with pytest.raises(ConfigError) as caught:
-        load(tmp_path, config_home=tmp_path, kinds=KINDS)
+        load(tmp_path, machine_file=tmp_path / "config.toml", kinds=KINDS)
     assert [mistake.line for mistake in caught.value.mistakes] == [1, 4]
 
 
@@ -257,4 +256,4 @@ def test_spans_of_time_read_as_people_write_them(tmp_path: Path, words: str, sec
     """A number is seconds; units add up."""
     for value in (f'"{words}"', str(seconds), str(int(seconds))):
         (tmp_path / "nightcrew.toml").write_text(f"[limits]\nturn = {value}\n")
-        assert load(tmp_path, config_home=tmp_path, kinds=KINDS).limits.turn_s == seconds
+        assert load(tmp_path, machine_file=tmp_path / "config.toml", kinds=KINDS).limits.turn_s == seconds

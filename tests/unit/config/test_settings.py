@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from nightcrew.config.build import Config, load, machine_file, resolved
+from nightcrew.config.build import Config, load, resolved
 from nightcrew.config.layers import KindInfo
 from nightcrew.config.table import AGENT, TABLES
 from nightcrew.core.roster import AgentRole, Answers
@@ -62,14 +62,13 @@ WRITTEN = {
 
 def machine(tmp_path: Path, text: str) -> Config:
     """Load this text as the machine's file."""
-    machine_file(tmp_path).parent.mkdir(exist_ok=True)
-    machine_file(tmp_path).write_text(text)
-    return load(None, config_home=tmp_path, kinds=KINDS)
+    (tmp_path / "config.toml").write_text(text)
+    return load(None, machine_file=tmp_path / "config.toml", kinds=KINDS)
 
 
 def defaults(tmp_path: Path) -> dict[str, str]:
     """What is shown when nothing is written."""
-    return {row.key: row.value for row in resolved(load(None, config_home=tmp_path, kinds=KINDS))}
+    return {row.key: row.value for row in resolved(load(None, machine_file=tmp_path / "config.toml", kinds=KINDS))}
 
 
 def test_the_list_above_has_every_setting_and_no_default(tmp_path: Path) -> None:
@@ -86,7 +85,7 @@ def test_a_setting_that_is_written_changes_itself_and_nothing_else(tmp_path: Pat
     table, name = key.split(".")
     rows = {row.key: row for row in resolved(machine(tmp_path, f"[{table}]\n{name} = {WRITTEN[key]}\n"))}
     assert rows[key].value == WRITTEN[key]
-    assert rows[key].origin == f"{machine_file(tmp_path)}:2"
+    assert rows[key].origin == f"{tmp_path / 'config.toml'}:2"
     assert {k: row.value for k, row in rows.items() if k != key} == {k: v for k, v in before.items() if k != key}
 
 
@@ -94,7 +93,7 @@ def test_a_setting_that_is_written_changes_itself_and_nothing_else(tmp_path: Pat
 def test_a_setting_can_be_given_on_the_command_line(tmp_path: Path, key: str) -> None:
     """The same words reach the same field; a word needs no quotes there."""
     typed = WRITTEN[key] if WRITTEN[key].startswith("[") else WRITTEN[key].strip('"')
-    config = load(None, config_home=tmp_path, kinds=KINDS, overrides={key: typed})
+    config = load(None, machine_file=tmp_path / "config.toml", kinds=KINDS, overrides={key: typed})
     (row,) = [row for row in resolved(config) if row.key == key]
     assert (row.value, row.origin) == (WRITTEN[key], "command line")
 
@@ -106,7 +105,7 @@ def test_one_implementer_may_be_written(tmp_path: Path) -> None:
 
 def test_a_branch_that_looks_like_a_number_is_a_name(tmp_path: Path) -> None:
     """`--target 1.0` is the branch 1.0."""
-    config = load(None, config_home=tmp_path, kinds=KINDS, overrides={"land.target": "1.0"})
+    config = load(None, machine_file=tmp_path / "config.toml", kinds=KINDS, overrides={"land.target": "1.0"})
     assert config.settings.land.target == "1.0"
 
 
@@ -142,7 +141,7 @@ def test_the_references_defaults_are_the_true_ones(tmp_path: Path) -> None:
     told = {key: cells[0].strip("`") for key, cells in described().items() if len(cells) == 2 and cells[0]}
     assert told.pop("pipeline.implementers") == "1"
     overrides = {key: value.strip('"') for key, value in told.items()}
-    config = load(None, config_home=tmp_path, kinds=KINDS, overrides=overrides)
+    config = load(None, machine_file=tmp_path / "config.toml", kinds=KINDS, overrides=overrides)
     assert {row.key: row.value for row in resolved(config)} == defaults(tmp_path)
     assert set(told) == {key for key, value in defaults(tmp_path).items() if value}
 
@@ -152,10 +151,9 @@ def test_the_references_examples_load(tmp_path: Path) -> None:
     blocks = re.findall(r"```toml\n(.*?)```", REFERENCE.read_text(), re.DOTALL)
     mine, theirs = blocks
     assert all(isinstance(tomllib.loads(block), dict) for block in blocks)
-    machine_file(tmp_path).parent.mkdir()
-    machine_file(tmp_path).write_text(mine)
+    (tmp_path / "config.toml").write_text(mine)
     (tmp_path / "nightcrew.toml").write_text(theirs)
-    config = load(tmp_path, config_home=tmp_path, kinds=KINDS)
+    config = load(tmp_path, machine_file=tmp_path / "config.toml", kinds=KINDS)
     values: dict[str, Any] = {"gate": config.settings.verify.gate, "setup": config.settings.verify.setup}
     assert values == {"gate": ("make check",), "setup": ("uv sync",)}
     assert [agent.account for agent in config.roster] == ["claude", "work", "ruff"]

@@ -13,10 +13,10 @@ AGENT = '[[agents]]\nid = "x"\nkind = "command"\ncommand = ["x", "two words"]\n'
 
 def read(top: Path, text: str, machine: str = "") -> Config:
     """Load this text as the repository's file."""
-    (top / "nightcrew").mkdir(parents=True, exist_ok=True)
-    (top / "nightcrew/config.toml").write_text(machine)
+    top.mkdir(parents=True, exist_ok=True)
+    (top / "config.toml").write_text(machine)
     (top / "nightcrew.toml").write_text(text)
-    return load(top, config_home=top, kinds=KINDS)
+    return load(top, machine_file=top / "config.toml", kinds=KINDS)
 
 
 def test_the_digest_follows_what_would_be_executed_and_nothing_else(tmp_path: Path) -> None:
