@@ -15,8 +15,8 @@ from nightcrew.app import ground, story
 from nightcrew.app.home import hide, home_of, zone_of
 from nightcrew.app.seen import GONE
 from nightcrew.app.views import answers, conclusion, headline
-from nightcrew.config import values
 from nightcrew.config.build import Config, trusted
+from nightcrew.config.values import environments
 from nightcrew.core import events as ev
 from nightcrew.core.ids import Commit, RunId, Tree
 from nightcrew.core.reducer import blocked
@@ -53,8 +53,8 @@ def pool_of(checkout: Path, env: Mapping[str, str]) -> workspace.Pool:
 def open_tools(run: RunId, env: Mapping[str, str], max_turns: int, clock: Clock | None = None) -> Tools:
     """Everything a driver of `run` needs. Raises UserError when the repository is gone, or another is found in its place."""
     home, told = home_of(env), local.folded(open_journal(env), run).started
-    found = values.environments(told.roster, env, cwd=Path(env.get("HOME", "/")))
-    redactor = hide(env, *values.secrets(told.roster, found))
+    found, given = environments(told.roster, env, cwd=Path(env.get("HOME", "/")))
+    redactor = hide(env, *given)
     checkout = (journal := Journal(home, redactor)).place(f"checkout/{run}")
     pool = pool_of(checkout if checkout.is_dir() else journal.place(told.repo), env)
     if repo_id(pool.repo) != told.repo:

@@ -15,10 +15,11 @@ from nightcrew.core.effects import RunCommands, StartTurn
 from nightcrew.core.events import EffectStarted, Entry, Record, RunStarted
 from nightcrew.core.ids import EffectId, RunId, short
 from nightcrew.core.reducer import wanted
-from nightcrew.core.roster import SecretRef
+from nightcrew.core.roster import Agent, SecretRef
 from nightcrew.core.state import RunState, line
 from nightcrew.errors import UserError
 from nightcrew.journal.store import Journal, effect_folder
+from nightcrew.redact import Redactor
 
 __all__ = [
     "Entry", "RunId", "RunState", "Seen", "Step", "changes", "everything", "follow", "outputs", "panel", "replayed", "seen", "shown", "told"
@@ -74,9 +75,7 @@ def outputs(seen: Seen, env: Mapping[str, str], seat: str = "") -> Iterator[tupl
     if seat and not mine:
         names = dict.fromkeys(name for effect in told for name in (effect.seat, effect.node))
         raise UserError(f"run {seen.run} has nothing of '{seat}'", f"it has: {', '.join(names) or 'nothing yet'}")
-    agents = next(entry.event.roster for entry in seen.entries() if isinstance(entry.event, RunStarted))
-    refs = (ref.env for agent in agents for ref in agent.env.values() if isinstance(ref, SecretRef))
-    cleaned = hide(env, *(env[name] for name in refs if name in env))  # the others would ask a password manager
+    cleaned = _hidden(next(entry.event.roster for entry in seen.entries() if isinstance(entry.event, RunStarted)), env)
     for effect in mine:
         folder = effect_folder(home_of(env), effect.key)
         if isinstance(effect, StartTurn):
@@ -87,6 +86,12 @@ def outputs(seen: Seen, env: Mapping[str, str], seat: str = "") -> Iterator[tupl
             for path, name in ((place / "stdout", title), (place / "stderr", f"{title} · stderr")):
                 if path.is_file() and path.stat().st_size:
                     yield name, cleaned.bytes(path.read_bytes())
+
+
+def _hidden(roster: Iterable[Agent], env: Mapping[str, str]) -> Redactor:
+    """What must not be shown, with what agents are given; values of a command are not asked for, it may be a password manager."""
+    refs = (ref.env for agent in roster for ref in agent.env.values() if isinstance(ref, SecretRef))
+    return hide(env, *(env[name] for name in refs if name in env))
 
 
 class Replayed(Struct, frozen=True):
@@ -147,7 +152,7 @@ def panel(state: RunState, now: float, env: Mapping[str, str]) -> list[str]:
         elif isinstance(effect, RunCommands):
             what, who = effect.purpose, effect.commands[0]
         if who:
-            lines.append(f"  {what:<12} {who:<14} {since:>7}  {activity(key, env)}".rstrip())
+            lines.append(f"  {what:<12} {who:<14} {since:>7}  {activity(key, env, state.started.roster)}".rstrip())
     if cools := [f"{agent} until {clock(until, now)}" for agent, until in state.cooling.items() if until > now]:
         lines.append(f"cooling: {', '.join(cools)}")
     if question := next(iter(state.questions.values()), None):
@@ -157,14 +162,14 @@ def panel(state: RunState, now: float, env: Mapping[str, str]) -> list[str]:
     return lines
 
 
-def activity(key: EffectId, env: Mapping[str, str]) -> str:
+def activity(key: EffectId, env: Mapping[str, str], roster: Iterable[Agent] = ()) -> str:
     """The newest words of an agent or a command at work, or what it does; "" when it said nothing yet."""
     folder = effect_folder(home_of(env), key)
     try:
         with max(folder.glob("[0-9]*/stdout"), default=folder / "stdout").open("rb") as file:
             if file.seek(max(0, file.seek(0, 2) - TAIL)):
                 file.readline()  # its beginning is cut off: a secret in it might not be known as one
-            text = hide(env).text(file.read().decode(errors="replace"))
+            text = _hidden(roster, env).text(file.read().decode(errors="replace"))
     except OSError:
         return ""
     newest = reversed(text.splitlines())

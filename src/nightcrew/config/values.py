@@ -1,6 +1,6 @@
 """What agents' environments really hold, read at the moment it is used and kept nowhere (law 14, rulings 12)."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from functools import cache
 from pathlib import Path
 
@@ -10,19 +10,16 @@ from nightcrew.errors import UserError
 
 
 def environments(
-    agents: Iterable[Agent], env: Mapping[str, str], *, cwd: Path, timeout_s: float = 60.0
-) -> dict[AgentId, dict[str, str]]:
+    agents: Collection[Agent], env: Mapping[str, str], *, cwd: Path, timeout_s: float = 60.0
+) -> tuple[dict[AgentId, dict[str, str]], frozenset[str]]:
     """The variables of each agent: texts as they are (a leading `~/` is HOME), references looked up, a command once for all.
 
-    `env` is nightcrew's own environment. Raises UserError, which says the agent and the variable, never a value.
+    Then those that came from a reference: what has to be redacted wherever it turns up. `env` is nightcrew's own environment.
+    Raises UserError, which says the agent and the variable, never a value.
     """
     ask = cache(lambda command: _printed(command, env, cwd, timeout_s))
-    return {agent.id: {name: _value(agent, name, env, ask) for name in agent.env} for agent in agents}
-
-
-def secrets(agents: Iterable[Agent], found: Mapping[AgentId, Mapping[str, str]]) -> frozenset[str]:
-    """Those values of `environments` that came from a reference: what has to be redacted wherever it turns up."""
-    return frozenset(found[a.id][name] for a in agents for name, told in a.env.items() if isinstance(told, SecretRef))
+    found = {agent.id: {name: _value(agent, name, env, ask) for name in agent.env} for agent in agents}
+    return found, frozenset(found[a.id][name] for a in agents for name, told in a.env.items() if isinstance(told, SecretRef))
 
 
 def _value(agent: Agent, name: str, env: Mapping[str, str], ask: Callable[[str], str]) -> str:

@@ -11,7 +11,7 @@ from nightcrew.app.seen import TAIL, activity, changes, follow, outputs, panel, 
 from nightcrew.app.story import steps
 from nightcrew.core.effects import StartTurn
 from nightcrew.core.ids import AgentId
-from nightcrew.core.roster import AgentRole, Roles
+from nightcrew.core.roster import Agent, AgentRole, Roles, SecretRef
 from nightcrew.core.settings import Pipeline
 from nightcrew.core.state import RunState
 from nightcrew.core.work import PipelinePhase
@@ -136,6 +136,9 @@ def test_activity_shows_no_secret(tmp_path: Path) -> None:
     folder.mkdir(parents=True)
     (folder / "stdout").write_text(f"it says hush-hush and sk-{'a' * 80}\n")
     assert activity(place, env) == "it says [redacted] and [redacted]"
+    given = Agent(id=AgentId("x"), kind="command", env={"WORD": SecretRef(env="GIVEN")})
+    (folder / "stdout").write_text("it says open-sesame\n")
+    assert activity(place, env | {"GIVEN": "open-sesame"}, (given,)) == "it says [redacted]"
     (folder / "stdout").write_text("x hush-hush" + " " * (TAIL - 5) + "\n")
     assert activity(place, env) == ""
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from nightcrew.config.values import environments, secrets
+from nightcrew.config.values import environments
 from nightcrew.core.ids import AgentId
 from nightcrew.core.roster import Agent, SecretRef
 from nightcrew.errors import UserError
@@ -20,9 +20,9 @@ def agent(**env: str | SecretRef) -> Agent:
 def test_texts_variables_and_commands_become_values(tmp_path: Path) -> None:
     """A leading ~/ is HOME; a command's line end is not a part of its value; only references count as secrets."""
     one = agent(A="~/x", B="a~/b", C=SecretRef(env="T"), D=SecretRef(command="printf 'se cret\\n'"))
-    found = environments([one], ENV, cwd=tmp_path)
+    found, secrets = environments([one], ENV, cwd=tmp_path)
     assert found == {"x": {"A": "/home/me/x", "B": "a~/b", "C": "from-env", "D": "se cret"}}
-    assert secrets([one], found) == {"from-env", "se cret"}
+    assert secrets == {"from-env", "se cret"}
 
 
 def test_a_command_that_two_agents_name_is_asked_once(tmp_path: Path) -> None:
