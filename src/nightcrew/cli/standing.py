@@ -6,7 +6,7 @@ from typing import IO
 import click
 from click.shell_completion import get_completion_class
 
-from nightcrew.app import failing, ground
+from nightcrew.app import ground
 from nightcrew.app.views import clock
 from nightcrew.cli.output import environment, folder, json_option, say
 
@@ -62,6 +62,8 @@ def trust(*, show: bool) -> None:
 @json_option
 def classify(*, file: IO[str], exit_code: int | None, as_of: str | None, zone: str | None, jsonl: bool, json_: bool) -> None:
     """What nightcrew makes of an agent's output in FILE (else on standard input), and what it would do."""
+    from nightcrew.app import failing  # noqa: PLC0415 - the tables of failures; the other verbs do without
+
     if jsonl:
         for line in filter(str.strip, file):
             click.echo(failing.answer(line, environment()))
