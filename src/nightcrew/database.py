@@ -34,15 +34,17 @@ def unusable(what: object) -> Iterator[None]:
 class Database:
     """A connection that several threads may use, one statement or transaction at a time."""
 
-    def __init__(self, path: Path, schema: str, version: int) -> None:
-        """Open `path`, made by `schema` first if it is not there. Raises `Unusable`, or `UserError` for a newer version."""
+    def __init__(self, path: Path, statements: Path, version: int) -> None:
+        """Open `path`, made by `schema` of the `statements` (a file of SQL, `-- name:` above each). Raises `Unusable`, `UserError`: a newer one."""
         self._path, self._lock = path, RLock()
+        parts = (part.partition("\n") for part in statements.read_text(encoding="utf-8").split("-- name: ")[1:])
+        self.sql = {name: sql for name, _, sql in parts}
         with unusable(path):
             path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
             if not _made(path):
-                _create(path, schema, version)
+                _create(path, self.sql["schema"], version)
             self._connection = _connect(path)
-        [(found,)] = self.rows("PRAGMA user_version")
+            [(found,)] = self._connection.execute("PRAGMA user_version")
         if found > version:
             self.close()
             raise UserError(f"{path} was written by a newer nightcrew ({found}, known {version})", "upgrade nightcrew")
@@ -52,19 +54,19 @@ class Database:
         with self._lock:
             self._connection.close()
 
-    def rows(self, sql: str, *values: object) -> list[Row]:
-        """All rows of one statement; outside `transaction` it is one of its own."""
+    def rows(self, name: str, *values: object) -> list[Row]:
+        """All rows of the statement of this name; outside `transaction` it is one of its own."""
         with self._lock, unusable(self._path):
-            return self._connection.execute(sql, values).fetchall()
+            return self._connection.execute(self.sql[name], values).fetchall()
 
-    def row(self, sql: str, *values: object) -> Row | None:
+    def row(self, name: str, *values: object) -> Row | None:
         """The first row, or None."""
-        return next(iter(self.rows(sql, *values)), None)
+        return next(iter(self.rows(name, *values)), None)
 
-    def change(self, sql: str, *values: object) -> int:
+    def change(self, name: str, *values: object) -> int:
         """Run a statement that writes; gives how many rows it touched."""
         with self._lock, unusable(self._path):
-            return self._connection.execute(sql, values).rowcount
+            return self._connection.execute(self.sql[name], values).rowcount
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
@@ -99,12 +101,6 @@ def _create(path: Path, schema: str, version: int) -> None:
             connection.execute("PRAGMA journal_mode=WAL")
         aside.rename(path)
         sync_folder(path.parent)
-
-
-def statements(path: Path) -> dict[str, str]:
-    """The statements of an SQL file, each by the `-- name:` above it."""
-    parts = (part.partition("\n") for part in path.read_text(encoding="utf-8").split("-- name: ")[1:])
-    return {name: sql.strip() for name, _, sql in parts}
 
 
 def put(path: Path, data: bytes, mode: int = 0o600) -> None:

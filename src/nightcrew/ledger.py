@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from nightcrew.core.roster import Agent
-from nightcrew.database import Database, held, statements
+from nightcrew.database import Database, held
 from nightcrew.redact import Redactor
 
 # How long a loss without a known reset is assumed to last; doubles with each further one.
@@ -35,8 +35,8 @@ class Ledger:
 
     def __init__(self, home: Path, redactor: Redactor | None = None) -> None:
         """Open it, made on first use. Raises `database.Unusable`, as all its functions, or `UserError` when a newer nightcrew wrote it."""
-        self._redactor, self._sql = redactor or Redactor(), statements(Path(__file__).with_suffix(".sql"))
-        self._db = Database(home / "ledger.db", self._sql["schema"], VERSION)
+        self._redactor = redactor or Redactor()
+        self._db = Database(home / "ledger.db", Path(__file__).with_suffix(".sql"), VERSION)
 
     def close(self) -> None:
         """Let go of the file."""
@@ -49,7 +49,7 @@ class Ledger:
         under way when the account began to cool counts once: it neither doubles nor shortens what is known.
         """
         with self._db.transaction():
-            row = self._db.row(self._sql["known"], account_of(agent))
+            row = self._db.row("known", account_of(agent))
             known, losses = Cooling(*row) if row else None, 0
             if known and known.until > at:
                 stated = not known.losses and known.window != window
@@ -59,16 +59,16 @@ class Ledger:
                 losses = 1 + (known.losses if known else 0)
                 until = at + min(ASSUMED_S * 2.0 ** min(losses - 1, 10), ASSUMED_MAX_S)
             now = Cooling(account_of(agent), until, window, self._redactor.text(why), at, losses)
-            self._db.change(self._sql["cool"], *now)
+            self._db.change("cool", *now)
             return now
 
     def warm(self, agent: Agent, began_at: float = inf) -> int:
         """The agent answered in a turn that began then, or a person says it works: what was lost before is over; how much that was."""
-        return self._db.change(self._sql["warm"], account_of(agent), began_at)
+        return self._db.change("warm", account_of(agent), began_at)
 
     def cooling_of(self, agent: Agent, at: float) -> Cooling | None:
         """What keeps this agent from being asked at `at`; None = nothing."""
-        row = self._db.row(self._sql["cooling"], account_of(agent), at)
+        row = self._db.row("cooling", account_of(agent), at)
         return Cooling(*row) if row else None
 
     def ask(self, agent: Agent, folder: Path, at: float, max_turns: int) -> Cooling | int:
@@ -78,26 +78,26 @@ class Ledger:
         A turn that has one keeps it, whoever asks and whatever cools: an adopted turn takes no second (rulings 36).
         """
         with self._db.transaction():
-            self._db.change(self._sql["queue"], str(folder), at)
-            [(place, granted)] = self._db.rows(self._sql["place"], str(folder))
+            self._db.change("queue", str(folder), at)
+            [(place, granted)] = self._db.rows("place", str(folder))
             if granted:
                 return 0
             if cooling := self.cooling_of(agent, at):
                 self.release(folder)
                 return cooling
             # What belongs to turns that are over and to drivers that died is free; a restart of the machine frees all locks (9, 36).
-            for (text,) in self._db.rows(self._sql["others"], str(folder)):
+            for (text,) in self._db.rows("others", str(folder)):
                 other = Path(text)
                 # Who has the run's lease answers for a turn before it has a supervisor. The owner's lock is looked at last, and
                 # never while a driver may be starting a supervisor: it must not find it taken.
                 if ((other / "exit.json").exists() or not held(other.parents[1] / "lease")) and not held(other / "owner"):
                     self.release(other)
-            [(before,)] = self._db.rows(self._sql["before"], place, at - QUIET_S)
+            [(before,)] = self._db.rows("before", place, at - QUIET_S)
             if before >= max_turns:
                 return int(before)
-            self._db.change(self._sql["grant"], place)
+            self._db.change("grant", place)
             return 0
 
     def release(self, folder: Path) -> None:
         """The turn is over, or is not wanted any more: its slot or its place among the waiting is free."""
-        self._db.change(self._sql["release"], str(folder))
+        self._db.change("release", str(folder))

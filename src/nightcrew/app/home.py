@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from nightcrew import journal
-from nightcrew.database import Database, Unusable, held, statements
+from nightcrew.database import Database, Unusable, held
 from nightcrew.errors import UserError
 from nightcrew.redact import Redactor
 
@@ -64,10 +64,10 @@ def rows(env: Mapping[str, str], limit: int) -> list[Row]:
     home = home_of(env)
     if not (home / "journal.db").exists():
         return []
-    sql = statements(Path(journal.__file__).with_name("queries.sql"))
-    with closing(Database(home / "journal.db", sql["schema"], journal.VERSION)) as database:
-        found = database.rows(sql["recent"], limit)
-        places = {repo: database.row(sql["place"], repo) for repo in {row[1] for row in found}}
+    statements = Path(journal.__file__).with_name("queries.sql")
+    with closing(Database(home / "journal.db", statements, journal.VERSION)) as database:
+        found = database.rows("recent", limit)
+        places = {repo: database.row("place", repo) for repo in {row[1] for row in found}}
     made = []
     for run, repo, title, created_at, last_at, line in found:
         word, short, place = next(filter(line.startswith, WORDS), DRIVEN[0]), run.rsplit("-", 1)[-1], places[repo]

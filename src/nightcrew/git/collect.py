@@ -9,8 +9,7 @@ from nightcrew.git.sealed import GitError, Place, dated, git, run
 from nightcrew.git.slots import Record, Workspace, give, remove, submodules, within
 from nightcrew.git.snapshot import sound
 
-_HEADS = ("MERGE_HEAD", "CHERRY_PICK_HEAD", "REVERT_HEAD")
-IN_PROGRESS = (*_HEADS, "rebase-merge", "rebase-apply", "sequencer", "BISECT_LOG")
+IN_PROGRESS = ("MERGE_HEAD", "CHERRY_PICK_HEAD", "REVERT_HEAD", "rebase-merge", "rebase-apply", "sequencer", "BISECT_LOG")
 LEFT_OVER = ("REBASE_HEAD", "BISECT_START", "BISECT_NAMES")  # what a reset does not take away itself
 # Larger files are told as changed, like binary ones: a patch is for reading, and is held in memory.
 HUGE = ("-c", "core.bigFileThreshold=1m")

@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from nightcrew.core.events import Entry, Event
 from nightcrew.core.ids import EffectId, RunId, short
-from nightcrew.database import Database, held, locked, statements, unusable
+from nightcrew.database import Database, held, locked, unusable
 from nightcrew.errors import UserError
 from nightcrew.journal import VERSION, codec
 from nightcrew.redact import Redactor
@@ -73,8 +73,7 @@ class Journal:
     def __init__(self, home: Path, redactor: Redactor | None = None) -> None:
         """Open it, made on first use; what `redactor` knows is never written. Raises `Unusable`, or `UserError`: a newer one."""
         self.home, self._redactor = home, redactor or Redactor()
-        self._sql = statements(Path(__file__).with_name("queries.sql"))
-        self._db = Database(home / "journal.db", self._sql["schema"], VERSION)
+        self._db = Database(home / "journal.db", Path(__file__).with_name("queries.sql"), VERSION)
 
     def close(self) -> None:
         """Let go of the file; leases stay until they are released."""
@@ -90,19 +89,19 @@ class Journal:
         with self._db.transaction():
             for folder in (self.home / "runs", self.folder(run)):
                 folder.mkdir(mode=0o700, exist_ok=True)
-            if self._db.row(self._sql["fence"], run) is not None:
+            if self._db.row("fence", run) is not None:
                 raise UserError(f"there is a run {run} already")
-            self._db.change(self._sql["create_run"], run, repo, self._redactor.text(title), at)
-            self._db.change(self._sql["append"], run, 1, at, codec.SCHEMA, codec.encode(event))
+            self._db.change("create_run", run, repo, self._redactor.text(title), at)
+            self._db.change("append", run, 1, at, codec.SCHEMA, codec.encode(event))
         return Entry(1, at, event)
 
     def recent(self, limit: int, *repo: str) -> tuple[RunId, ...]:
         """The newest runs, or those of one repository, newest first; costs what it shows."""
-        return tuple(RunId(row[0]) for row in self._db.rows(self._sql["recent_of" if repo else "recent"], *repo, limit))
+        return tuple(RunId(row[0]) for row in self._db.rows("recent_of" if repo else "recent", *repo, limit))
 
     def find(self, name: str) -> RunId:
         """The run meant by an id, its short name, or the beginning of its id. Raises `UserError`: unknown, or several (with the list)."""
-        found = [RunId(row[0]) for row in self._db.rows(self._sql["find"], name)] if name else []
+        found = [RunId(row[0]) for row in self._db.rows("find", name)] if name else []
         meant = [run for run in found if run == name] or [run for run in found if short(run) == name] or found
         if not meant:
             raise UserError(f"there is no run '{name}'", "`nightcrew list` shows them")
@@ -113,11 +112,11 @@ class Journal:
 
     def set_place(self, name: str, path: Path) -> None:
         """Remember where something lies on this machine; facts hold only its name (rulings 5)."""
-        self._db.change(self._sql["set_place"], name, str(path))
+        self._db.change("set_place", name, str(path))
 
     def place(self, name: str) -> Path:
         """Where it lies. Raises `UserError` for a name never set."""
-        row = self._db.row(self._sql["place"], name)
+        row = self._db.row("place", name)
         if row is None:
             raise UserError(f"the journal does not know where '{name}' lies")
         return Path(row[0])
@@ -139,11 +138,11 @@ class Journal:
                 if take_over:  # the other keeps its lock on a file that nobody sees any more
                     path.unlink(missing_ok=True)
                 undo.callback(os.close, _seize(path, run))
-                self._db.change(self._sql["set_fence"], fence, run)
+                self._db.change("set_fence", fence, run)
             return Lease(run, fence, undo.pop_all())
 
     def _fence(self, run: RunId) -> int:
-        row = self._db.row(self._sql["fence"], run)
+        row = self._db.row("fence", run)
         if row is None:
             raise UserError(f"there is no run '{run}'", "`nightcrew list` shows them")
         return int(row[0])
@@ -168,22 +167,22 @@ class Journal:
             if last != expected:
                 raise SeqMoved(f"expected to follow entry {expected}, the last is {last}")
             for seq, event in enumerate(clean, expected + 1):
-                self._db.change(self._sql["append"], lease.run, seq, at, codec.SCHEMA, codec.encode(event))
+                self._db.change("append", lease.run, seq, at, codec.SCHEMA, codec.encode(event))
             if line:
-                self._db.change(self._sql["say_line"], lease.run, codec.cleaned(line, self._redactor, "text"))
+                self._db.change("say_line", lease.run, codec.cleaned(line, self._redactor, "text"))
             for word in takes:
-                if self._db.change(self._sql["take"], expected + 1, word, lease.run) != 1:
+                if self._db.change("take", expected + 1, word, lease.run) != 1:
                     raise LookupError(f"word {word} is not in the inbox of {lease.run}, or was taken before")
         return entries
 
     def last_seq(self, run: RunId) -> int:
         """The newest entry's seq; 0 for an unknown run."""
-        row = self._db.row(self._sql["last_seq"], run)
+        row = self._db.row("last_seq", run)
         return 0 if row is None else int(row[0])
 
     def entries(self, run: RunId, after: int = 0) -> Iterator[Entry]:
         """The facts after entry `after` in order, read page by page: a slow reader holds nothing up. Raises `UserError`: one cannot be read."""
-        while page := self._db.rows(self._sql["entries"], run, after, PAGE):
+        while page := self._db.rows("entries", run, after, PAGE):
             for seq, at, schema, data in page:
                 yield Entry(seq, at, codec.decode(data, schema))
             after = page[-1][0]
@@ -193,11 +192,11 @@ class Journal:
         data, key = msgspec.msgpack.encode(state), codec.state_key(type(state))
         with self._db.transaction():
             self.check(lease)
-            self._db.change(self._sql["save_snapshot"], lease.run, seq, key, data)
+            self._db.change("save_snapshot", lease.run, seq, key, data)
 
     def snapshot_load(self, run: RunId, kind: type[S]) -> tuple[int, S] | None:
         """The last state kept and its seq; None when there is none of this `kind` and version: fold anew."""
-        row = self._db.row(self._sql["snapshot"], run)
+        row = self._db.row("snapshot", run)
         if row is None or row[2] != codec.state_key(kind):  # the key costs 8 ms: asked for only when there is a row
             return None
         try:
@@ -209,7 +208,7 @@ class Journal:
         """Leave a word for the run's driver, wake it, and give the word's id. Works whether anybody drives it or not."""
         self._fence(run)
         data = codec.encode(codec.cleaned(word, self._redactor))
-        [(number,)] = self._db.rows(self._sql["say"], run, at, codec.SCHEMA, data)
+        [(number,)] = self._db.rows("say", run, at, codec.SCHEMA, data)
         # Never waits and never fails: with nobody there, the word waits in the inbox.
         with suppress(OSError), FileIO(os.open(self.folder(run) / "bell", os.O_WRONLY | os.O_NONBLOCK), "w") as bell:
             bell.write(b"!")
@@ -217,7 +216,7 @@ class Journal:
 
     def words(self, run: RunId) -> tuple[tuple[int, Event], ...]:
         """The words nobody took yet, by their ids, in the order they were said. Name the ids in `append(takes=…)`."""
-        rows = self._db.rows(self._sql["words"], run)
+        rows = self._db.rows("words", run)
         return tuple((number, codec.decode(data, schema)) for number, schema, data in rows)
 
     def listen(self, run: RunId) -> Bell:

@@ -174,12 +174,12 @@ def test_recent_runs_cost_what_they_show(journal: Journal) -> None:
         plain.set_progress_handler(step, 1)
         for name, values in (("recent", (10,)), ("recent_of", ("rare", 10))):
             steps = 0
-            assert len(plain.execute(journal._sql[name], values).fetchall()) == 10
+            assert len(plain.execute(journal._db.sql[name], values).fetchall()) == 10
             assert steps < 1000
     plain.close()
     assert journal.recent(2) == (rows[-1][0], rows[-2][0])
     assert journal.recent(1, "repo1") == (next(run for run, repo, _ in reversed(rows) if repo == "repo1"),)
-    assert journal._db.row(journal._sql["recent"], 1) == (*rows[-1][:2], "t", 9999.0, 9999.0, "")
+    assert journal._db.row("recent", 1) == (*rows[-1][:2], "t", 9999.0, 9999.0, "")
 
 
 def test_the_line_of_a_run_is_the_one_said_last(journal: Journal) -> None:
@@ -187,7 +187,7 @@ def test_the_line_of_a_run_is_the_one_said_last(journal: Journal) -> None:
     lease = journal.acquire(RUN)
 
     def line() -> str:
-        return str(journal._db.rows(journal._sql["recent"], 1)[0][-1])
+        return str(journal._db.rows("recent", 1)[0][-1])
 
     assert line() == ""
     journal.append(lease, 1, 2.0, Noted(text="a"), line="running: ghp_0123456789abcdefghij0123456789abcdef")
@@ -248,8 +248,8 @@ def test_no_litter(journal: Journal) -> None:
 
 def test_the_disk_is_asked_before_anything_is_acknowledged(journal: Journal) -> None:
     """WAL with synchronous=FULL: an append that returned survives a power cut."""
-    assert journal._db.row("PRAGMA journal_mode") == ("wal",)
-    assert journal._db.row("PRAGMA synchronous") == (2,)
+    assert journal._db._connection.execute("PRAGMA journal_mode").fetchone() == ("wal",)
+    assert journal._db._connection.execute("PRAGMA synchronous").fetchone() == (2,)
 
 
 def test_known_secrets_are_never_on_disk(home: Path) -> None:
