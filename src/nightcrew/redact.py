@@ -1,5 +1,6 @@
-"""Secrets out of any text: values we know, and the shapes of providers' keys (law 14). Pure: who knows the values tells them.
+"""Secrets out of any text: values we know, and the shapes of providers' keys (law 14); for judges also what names an author.
 
+Pure: who knows the values tells them.
 What a run must execute word for word (a command line, a branch) is never passed through here; config keeps secrets out of it.
 """
 
@@ -8,6 +9,7 @@ import re
 from collections.abc import Iterable
 
 REDACTED = "[redacted]"
+SHORTEST_NAME = 4
 SHORTEST = 6  # a shorter value (a port, a yes) occurs everywhere by chance; blanking it would eat the text and hide nothing
 
 # A literal that must occur (most texts hold none of them), and the shape around it. No possessive: early 3.11 errs.
@@ -28,6 +30,13 @@ _SHAPES = {
     "PRIVATE KEY-----": r"-----BEGIN [A-Z ]{0,30}PRIVATE KEY-----"
     r"(?:[^-]*(?:-(?!----)[^-]*)*-----END [A-Z ]{0,30}PRIVATE KEY-----|[A-Za-z0-9+/=\s\\]*)",
 }
+
+
+VENDORS = """
+aider anthropic chatgpt claude codex copilot deepseek gemini gpt-3 gpt-4 gpt-5 grok mistral openai opencode qwen
+""".split()  # noqa: SIM905 — the words that tell which program or model wrote something, besides a roster's own
+NAMELESS = "an-agent"  # what stands in the place of such a word
+TRAILER = re.compile(r"^[^\w\n]*(?:[\w-]+-by:|generated (?:with|by)\b).*\n?", re.IGNORECASE | re.MULTILINE)
 
 
 class Redactor:
@@ -59,3 +68,17 @@ class Redactor:
         before = data.decode("utf-8", "surrogateescape")
         after = self.text(before)
         return data if after is before else after.encode("utf-8", "surrogateescape")
+
+
+def names(roster: Iterable[str] = (), task: str = "") -> re.Pattern[str]:
+    """What finds vendors' words and a roster's own (one of less than four letters occurs everywhere by chance), but none of the task's."""
+    known = (word.lower() for word in (*roster, *VENDORS) if len(word) >= SHORTEST_NAME)
+    words = {word for word in known if word not in task.lower()}
+    return re.compile(
+        rf"(?<![a-z0-9])(?:{'|'.join(map(re.escape, sorted(words, key=len, reverse=True)))})(?![a-z0-9])", re.IGNORECASE
+    )
+
+
+def nameless(text: str, named: re.Pattern[str]) -> str:
+    """Prose that judges read, without its trailers ("…-by: …") and without what `named` finds."""
+    return named.sub(NAMELESS, TRAILER.sub("", text))

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from nightcrew import redact
-from nightcrew.redact import REDACTED, Redactor
+from nightcrew.redact import NAMELESS, REDACTED, Redactor, nameless, names
 
 KEYS = [
     "sk-ant-" + "api03-AbCdEf0123456789_xyz",
@@ -114,3 +114,11 @@ def test_no_shape_needs_a_python_that_is_free_of_its_early_mistakes() -> None:
 def test_a_hostile_megabyte_ends(unit: str) -> None:
     """No repetition makes the search run away (a quadratic one would take hours here, not milliseconds)."""
     assert isinstance(Redactor(["known-value"]).text(unit * (1_000_000 // len(unit))), str)
+
+
+def test_prose_for_judges_names_nobody_and_has_no_trailers() -> None:
+    """T191: self-mentions and trailers go, the rest of the text stays whole; a roster's short names are words like others."""
+    said = "As Claude I like B.\nIt is a bit long, team-x.\n\nCo-Authored-By: Claude <c@example.org>\n\U0001f916 Generated with [Codex](x)\nEnd"
+    assert nameless(said, names(["Team-X", "bit"])) == f"As {NAMELESS} I like B.\nIt is a bit long, {NAMELESS}.\n\nEnd"
+    assert nameless(nameless(said, names()), names()) == nameless(said, names())
+    assert names(["Team-X"], "Write a client for OpenAI").findall("openai gpt-4 team-x") == ["gpt-4", "team-x"]

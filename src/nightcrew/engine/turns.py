@@ -1,9 +1,12 @@
 """One turn of one agent: the ledger first, then a supervised process, then its adapter's judgement. Adopts what runs already."""
 
 import os
+import re
 import time
 from contextlib import suppress
 from pathlib import Path
+
+from msgspec.structs import replace
 
 from nightcrew.agents import base, catalog
 from nightcrew.agents.base import Judged, Turn
@@ -23,6 +26,7 @@ from nightcrew.journal.blobs import Blobs
 from nightcrew.ledger import Cooling
 from nightcrew.proc import job
 from nightcrew.proc.job import Absent, Exit, Job, Lost, Running
+from nightcrew.redact import nameless, names
 
 FENCE = b"~~~~~~~~"
 FIRST_LOOK_S, LONGEST_LOOK_S = 0.05, 2.0  # between two looks for a free slot of the machine: turns may be short, waits long
@@ -106,11 +110,25 @@ def _start(effect: StartTurn, ctx: Ctx, agent: Agent, turn: Turn) -> Running | E
         seen=[jobs.door(env), *(path for path in programs if path not in login)],
         private=[(seat / str(n), jobs.expand(path, home)) for n, path in enumerate(launch.session_paths)],
     )  # fmt: skip
+    if _blind(effect, ctx):
+        # A judge's workspace has all that it may see; the repository, and what other agents' programs keep, tell who made what.
+        secrets, others = ctx.tools.secrets, (one for one in ctx.state().started.roster if one.id != agent.id)
+        turns = ((o.kind, replace(turn, command=o.command, program=o.program, env=secrets.get(o.id, {}))) for o in others)
+        launches = (catalog.adapter(kind).command(other) for kind, other in turns)
+        kept = (jobs.expand(path, home) for other in launches for path in (*other.login_paths, *other.session_paths))
+        shut = sorted({ctx.tools.repo.git_dir, *kept}.difference(login, (path for _, path in box.private)))
+        seen = tuple(path for path in box.read_only if path not in shut)
+        box = replace(box, read_only=seen, hidden=(*box.hidden, *shut))
     order = Job(
         argv=launch.argv, cwd=turn.cwd, env=env, mark=effect.key, stdin=turn.prompt_file, sandbox=box,
         total_s=effect.total_s or limits.turn_s, idle_s=limits.idle_s, first_output_s=limits.first_output_s,
     )  # fmt: skip
     return job.start(ctx.folder, order)
+
+
+def _blind(effect: StartTurn, ctx: Ctx) -> bool:
+    """Whether the seat is a judge's, who may not learn who made what it judges."""
+    return bool(slots.read_record(ctx.tools.pool.root, effect.slot).sees)
 
 
 def composed(brief: Brief, blobs: Blobs) -> bytes:
@@ -152,6 +170,8 @@ def _outcome(effect: StartTurn, ctx: Ctx, agent: Agent, judged: Judged, end: Exi
     violated = effect.read_only and _meddled(effect, ctx)  # law 8
     if violated and kind is Class.Ok:
         kind, reason, answer = Class.InvalidOutput, "a seat that may only read changed its workspace: the answer is void", ""
+    if answer and _blind(effect, ctx):  # what one judge says the others read
+        answer = nameless(answer, names_of(ctx))
     return Outcome(
         kind=kind, reason=reason or ("" if kind is Class.Ok else kind.value), violated=violated,
         answer=ctx.tools.blobs.put(answer.encode()) if answer else None,
@@ -160,6 +180,12 @@ def _outcome(effect: StartTurn, ctx: Ctx, agent: Agent, judged: Judged, end: Exi
         usd=judged.usd if judged.usd is not None else agent.price, exit_code=end.code, stopped_by=end.stopped_by,
         took_s=round(end.ended_at - end.began_at, 3),
     )  # fmt: skip
+
+
+def names_of(ctx: Ctx) -> re.Pattern[str]:
+    """What finds the words that tell of the run's agents; a word of the task tells of nobody."""
+    task = ctx.tools.blobs.get(ctx.state().started.task.text).decode(errors="replace")
+    return names((word for agent in ctx.state().started.roster for word in (agent.id, agent.model)), task)
 
 
 def _meddled(effect: StartTurn, ctx: Ctx) -> bool:

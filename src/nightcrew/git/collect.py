@@ -57,10 +57,10 @@ def collect(repo: Repo, ws: Workspace, run_id: str, label: str, start: str, mess
         head = commit_tree(ws, tree, parent, message, at) if tree != tree_of(ws, parent) else parent
         put_branch(ws, record, head)
     commits = (ahead or 0) + (head != parent)
-    found, paths = _compared(ws, start, Collected(head, commits=commits, rescued=rescued))
+    found, paths = compared(ws, start, Collected(head, commits=commits, rescued=rescued))
     if _clean_index(repo, ws, run_id, start, record, paths):
         head = commit_index(ws, record, message, at)
-        found, _ = _compared(ws, start, found._replace(head=head, commits=commits + 1))
+        found, _ = compared(ws, start, found._replace(head=head, commits=commits + 1))
     snapshot.publish(repo, ws, run_id, label, head)
     snapshot.rescue_submodules(repo, ws, run_id)
     return found
@@ -126,12 +126,12 @@ def tree_of(place: Place, commit: str) -> str:
     return git(place, "rev-parse", "--verify", f"{commit}^{{tree}}")
 
 
-def _compared(ws: Workspace, start: str, found: Collected) -> tuple[Collected, list[str]]:
-    # All numbers and the patch in one call, by no program of the person's or the agent's; and the paths that differ.
+def compared(place: Place, start: str, found: Collected) -> tuple[Collected, list[str]]:
+    """All numbers and the patch in one call, by no program of the person's or the agent's; and the paths that differ."""
     flags = ("-r", "-z", "-M", "--numstat", "--patch", "--full-index", "--no-color", "--no-ext-diff", "--no-textconv")
     # Each line is a commit and the one to compare it with; the answer begins with the commit's tree.
     pairs = f"{start} {start}\n{found.head} {start}\n".encode()
-    said = run(ws, *HUGE, "diff-tree", "--stdin", "--always", "--format=%T", *flags, stdin=pairs).out
+    said = run(place, *HUGE, "diff-tree", "--stdin", "--always", "--format=%T", *flags, stdin=pairs).out
     start_tree, tree, rest = said.split(b"\0", 2)
     numbers, _, patch = rest.removeprefix(b"\n").partition(b"\0\0")
     counts, paths = [0, 0], []

@@ -57,7 +57,10 @@ class Workspace(NamedTuple):
 
 
 class Record(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What we know about a slot, beside it and out of an agent's reach: no `run` = free, no `branch` = a reader's, `ready` = all set up."""
+    """What we know about a slot, beside it and out of an agent's reach: no `run` = free, no `branch` = a reader's, `ready` = all set up.
+
+    `sees` = a judge's: it borrows nothing, and has those commits, what they stand on, and no history (rulings 15).
+    """
 
     slot: str
     repo: str
@@ -66,6 +69,7 @@ class Record(msgspec.Struct, frozen=True, omit_defaults=True):
     branch: str = ""
     start: str = ""
     ready: bool = False
+    sees: tuple[str, ...] = ()
     copies: tuple[str, ...] = ()
     files: dict[str, str] = {}
 
@@ -102,9 +106,9 @@ def write_record(root: Path, record: Record) -> None:
     put(root / f"{record.slot}.json", msgspec.json.encode(record))
 
 
-def template(repo: Repo, copies: tuple[str, ...] = ()) -> dict[str, str]:
-    """The files of a workspace's `.git` that are ours: text by name. `copies` are paths to be ignored."""
-    ours = ["/.agent/", *("/" + re.sub(r"([\\*?\[!# ])", r"\\\1", path) for path in copies)]
+def template(repo: Repo, record: Record) -> dict[str, str]:
+    """The files of a workspace's `.git` that are ours: text by name."""
+    ours = ["/.agent/", *("/" + re.sub(r"([\\*?\[!# ])", r"\\\1", path) for path in record.copies)]
     excludes = [*_text(repo.git_dir / "info/exclude").splitlines(), *ours, ""]
     pairs, config = [*OUR_SETTINGS], ""
     for key, values in sorted(repo.settings.items()):
@@ -118,6 +122,8 @@ def template(repo: Repo, copies: tuple[str, ...] = ()) -> dict[str, str]:
         config += (f'[{head} "{label}"]' if sub else f"[{head}]") + f'\n\t{name} = "{quoted}"\n'
     files = {"config": config, "info/exclude": "\n".join(excludes)}
     files |= {name: text for name in ("info/attributes", "shallow") if (text := _text(repo.git_dir / name))}
+    if record.sees:
+        files["shallow"] = f"{record.start}\n"
     # A repository that lacks history has its objects copied, not borrowed (rulings 15).
     return files if "shallow" in files else files | {ALTERNATES: f"{repo.git_dir}/objects\n"}
 
@@ -148,10 +154,24 @@ def build_git(git_dir: Path, record: Record) -> None:
     new.rename(git_dir)
 
 
-def give(repo: Repo, ws: Workspace, commit: str) -> None:
-    """Have the workspace hold `commit` of the person's repository: borrowed it does already; of a shallow source the objects are copied."""
+def give(repo: Repo, ws: Workspace, commit: str, sees: tuple[str, ...] = ()) -> None:
+    """Have the workspace hold `commit` of the person's repository: borrowed it does already; of a shallow source the objects are copied.
+
+    A judge's gets the commits that it sees, and each one's parent.
+    """
     if not (ws.git_dir / ALTERNATES).exists():
-        git(ws, *FETCH, "--update-shallow", str(repo.git_dir), commit)
+        how = ("--depth=2", str(repo.git_dir), *sees) if sees else ("--update-shallow", str(repo.git_dir), commit)
+        git(ws, *FETCH, *how)
+
+
+def hide_times(ws: Workspace) -> None:
+    """Have a judge's workspace tell nothing of when and how it was made: no reflog, an index without a file's times, one time for all."""
+    remove(ws.git_dir / "logs")
+    remove(ws.git_dir / "index")
+    git(ws, "read-tree", "HEAD")
+    for folder, _, names in os.walk(ws.path):
+        for path in (folder, *(os.path.join(folder, name) for name in names)):
+            os.utime(path, (0, 0), follow_symlinks=False)
 
 
 def remove(path: Path) -> None:

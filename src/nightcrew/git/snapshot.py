@@ -166,7 +166,7 @@ def sound(repo: Repo, ws: Workspace) -> Record:
     record = read_record(ws.path.parent, ws.slot)
     swallow(repo, ws.git_dir, record.run)
     slots.build_git(ws.git_dir, record)
-    slots.give(repo, ws, record.start)
+    slots.give(repo, ws, record.start, record.sees)
     # Its branch is at the start again; the index says what that held, so that only what differs is unsaved work.
     git(ws, "read-tree", record.start)
     return record

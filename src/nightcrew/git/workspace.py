@@ -33,12 +33,21 @@ class Pool(NamedTuple):
         return Workspace(slot, self.root / slot, self.repo.env)
 
 
-def lease(pool: Pool, run_id: str, seat: str, start: str, branch: str | None = None, keep: Sequence[str] = ()) -> Workspace:
+def lease(
+    pool: Pool,
+    run_id: str,
+    seat: str,
+    start: str,
+    branch: str | None = None,
+    keep: Sequence[str] = (),
+    sees: tuple[str, ...] = (),
+) -> Workspace:
     """The workspace of a seat at `start`: as it was left, else a free slot made clean, else a new one. Raises UserError when the disk is full."""
     # No branch: a reader's, detached, moved when `start` is another. What `keep` names survives a change of seat though ignored.
+    # With `sees` a judge's, which holds those commits and what they stand on (`start`), and nothing else of the repository.
     with alone(pool.root / "lock"):
         record = _choose(pool, Record("", repo_id(pool.repo), run_id, seat, branch or "", start))
-    record = replace(record, start=start, branch=branch or "")
+    record = replace(record, start=start, branch=branch or "", ready=record.ready and record.sees == sees, sees=sees)
     if not record.ready:
         return _set_up(pool, record, "-x", *(word for glob in keep for word in ("-e", glob)))
     ws = pool.at(record.slot)
@@ -82,7 +91,7 @@ def _set_up(pool: Pool, record: Record, *cleaning: str) -> Workspace:
     repo, ws = pool.repo, pool.at(record.slot)
     if shutil.disk_usage(pool.root).free < SPACE_FLOOR:
         raise UserError(f"the disk of {pool.root} is full", "make room, then resume")
-    record = replace(record, ready=False, files=slots.template(repo, record.copies))
+    record = replace(record, ready=False, files=slots.template(repo, record))
     slots.write_record(pool.root, record)
     pin(repo, record.run, f"pins/{record.start[:12]}", record.start)  # before anything borrows it
     used = ws.path.exists()
@@ -93,14 +102,17 @@ def _set_up(pool: Pool, record: Record, *cleaning: str) -> Workspace:
         said = run(ws, "ls-files", "-v", "-z", ok=(0, 128))
         if said.code or any(line[:1] != b"H" for line in said.out.split(b"\0") if line):
             index.unlink()
-    slots.give(repo, ws, record.start)
+    slots.give(repo, ws, record.start, record.sees)
     # A filter that cannot bring a large file's content leaves its pointer; what is committed still has to pass it.
     filters = {key.rpartition(".")[0] for key in repo.settings if key.startswith("filter.")}
     lenient = (word for name in filters for word in ("-c", f"{name}.required=false"))
     git(ws, *lenient, "reset", "--hard", "-q", record.start)
     if used:
         git(ws, "clean", "-ffdq", *cleaning)
-    slots.fill_submodules(repo, ws)
+    if record.sees:
+        slots.hide_times(ws)
+    else:
+        slots.fill_submodules(repo, ws)  # they borrow, too
     slots.write_record(pool.root, replace(record, ready=True))
     return ws._replace(head=record.start, tree=tree_of(repo, record.start))
 
@@ -121,12 +133,15 @@ def copy_files(pool: Pool, ws: Workspace, patterns: Iterable[str]) -> tuple[str,
     names = sorted(str(path) for path in found if ".git" not in path.parts)
     record = slots.read_record(pool.root, ws.slot)
     copies = tuple(dict.fromkeys([*record.copies, *names]))
-    slots.write_record(pool.root, replace(record, copies=copies, files=slots.template(pool.repo, copies)))
+    record = replace(record, copies=copies)
+    slots.write_record(pool.root, replace(record, files=slots.template(pool.repo, record)))
     slots.verify(ws)
     for name in filter(lambda name: slots.within(ws, ws.path / name), names):
         slots.remove(ws.path / name)
         (ws.path / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(source / name, ws.path / name)
+    if record.sees:
+        slots.hide_times(ws)
     return tuple(names)
 
 
@@ -136,9 +151,9 @@ def ignored(ws: Workspace, patterns: Iterable[str] = ()) -> set[str]:
     return {name for name in git(ws, "ls-files", "-z", "--others", "--ignored", *words).split("\0") if name}
 
 
-def leased(pool: Pool, run_id: str) -> tuple[Workspace, ...]:
-    """Every workspace that a run holds."""
-    mine = (record.slot for record in _records(pool.root) if record.run == run_id)
+def leased(pool: Pool, run_id: str, seats: Sequence[str] = ()) -> tuple[Workspace, ...]:
+    """Every workspace that a run holds, or those of some seats."""
+    mine = (record.slot for record in _records(pool.root) if record.run == run_id and (not seats or record.seat in seats))
     return tuple(pool.at(slot) for slot in mine)
 
 
