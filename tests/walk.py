@@ -13,6 +13,7 @@ from support.world import GATE, story
 UNBOUNDED = Limits(usd=Limit(None), turns=Limit(None), wall=Limit(None))
 SKIPS = Ladder(dev_fix=False)
 SHORT = Ladder(dev_fix=False, ceiling=3)
+COMPETING = ("implementers", "judges", "max_parallel")
 SECOND = "beta alpha"
 """Fixers by name, so that the fixer chain is not the developer's."""
 LARGER = 250_000
@@ -32,7 +33,7 @@ def small(nodes: str, ends: str = "", words: str = "", *, ladder: Ladder | None 
         "plan": False, "reviewers": 0, "review_rounds": 1, "gate_fix_rounds": 1, "land_rounds": 1, "conflict_rounds": 1,
         "continuations": 1, "retries": 1,
     }  # fmt: skip
-    rounds |= {name: told.pop(name) for name in ("iterations", "reviewers") if name in told}
+    rounds |= {name: told.pop(name) for name in ("iterations", "reviewers", *COMPETING) if name in told}
     first = story(
         **{"roster": "alpha", "fixer": "alpha", "land": "local", "limits": UNBOUNDED, **told},
         pipeline=Pipeline(**rounds), ladder=ladder or Ladder(),
@@ -47,6 +48,13 @@ def turns(limit: Limit) -> Limits:
 
 TWO: dict[str, Any] = {"roster": "alpha beta", "fixer": SECOND}
 E2E: dict[str, Any] = {"verify": Verify(gate=(GATE,), e2e=("make e2e",))}
+RIVALS: dict[str, Any] = {
+    "roster": "alpha beta gamma",
+    "judge": "beta gamma alpha",
+    "implementers": 2,
+    "judges": 2,
+    "max_parallel": 1,
+}
 
 WALKS = {
     "every level": Walk(small("implement dev-fix", "AgentCooling refused WorkCollected", iterations=2), 30_000),
@@ -60,6 +68,7 @@ WALKS = {
     "workspaces": Walk(small("*", "AgentCooling WorkspaceLost", ladder=SKIPS), 1_500),
     "steps": Walk(small("*", "AgentCooling StepFailed", ladder=SHORT), 4_000),
     "our bugs": Walk(small("*", "AgentCooling HandlerCrashed TurnLost", ladder=SHORT), 9_000),
+    "competition": Walk(small("vote", "refused", ladder=SHORT, **{**RIVALS, "judges": 1}), 40),
     "marker": Walk(small("marker finalize", "", "cancel park answer"), 9_000),
     "people": Walk(
         small("implement gate", "AgentCooling refused CommandsEnded", "cancel park answer", ladder=Ladder(ceiling=3)), 8_000
@@ -75,6 +84,7 @@ WIDER = {
     "base": small("sync rebase", "AgentCooling BaseSynced refused", ladder=SKIPS, **TWO),
     "landing": small("land commit", "AgentCooling LandingRefused CommitMade CommitRefused refused", ladder=SKIPS, **TWO),
     "every end of a turn": small("implement", ladder=SHORT, **TWO),
+    "competition": small("judge vote", "AgentCooling refused ok", ladder=SHORT, **RIVALS),
     "everything": ALL,
 }
 """Walked only where time does not matter."""

@@ -12,6 +12,7 @@ from nightcrew.core.effects import (
     EmitCompletionMarkerAndTerminate,
     Land,
     MakeCommit,
+    NeutraliseWork,
     ResetWorkspace,
     RunCommands,
     StartTurn,
@@ -36,8 +37,21 @@ from nightcrew.core.events import (
     WorkspaceLost,
     WorkspaceReset,
 )
-from nightcrew.core.ids import Commit, Tree
-from nightcrew.core.work import Claim, Class, CommandResult, Finding, FixReport, Outcome, Report, Reviewed, Severity, Vote
+from nightcrew.core.ids import Commit, Label, Tree
+from nightcrew.core.work import (
+    Ballot,
+    Claim,
+    Class,
+    CommandResult,
+    Finding,
+    FixReport,
+    Outcome,
+    Ranking,
+    Report,
+    Reviewed,
+    Severity,
+    Vote,
+)
 from support.world import World, bad, good, shaped
 
 
@@ -71,6 +85,15 @@ def of_kind(effect: Effect, world: World) -> Iterator[Event]:
         case Land():
             for why in ("moved", "dirty", "hook", "rejected", "unreachable"):
                 yield LandingRefused(key=effect.key, why=why, detail=f"it is {why}", output=small("words"))
+        case NeutraliseWork():
+            yield world.neutralised(effect).but(leaks=dict.fromkeys(effect.heads, ("Codex",)))
+        case _:
+            yield from of_waits(effect)
+
+
+def of_waits(effect: Effect) -> Iterator[Event]:
+    """A sleep that ends early, a marker that cannot be written."""
+    match effect:
         case Timer():
             yield TimerFired(key=effect.key, early=True)
         case EmitCompletionMarkerAndTerminate():
@@ -107,6 +130,11 @@ def turns(effect: StartTurn, world: World) -> Iterator[Event]:
         said += [Reviewed(Vote.Reject, (blocker,)), Reviewed(Vote.Reject, (nit,)), Reviewed(Vote.Approve, (nit,))]
     if effect.reads == "revote":
         said += [Reviewed(Vote.Reject, why="no")]
+    if effect.reads == "judge":
+        shown = [Label(part.text[12]) for part in effect.brief.parts if part.text.startswith("# Candidate ")]
+        said += [Ranking(tuple(sorted(shown, reverse=True))), Ranking((Label("A"), Label("A")))]
+    if effect.reads == "vote":
+        said += [Ballot(Label("B"), "so"), Ballot(Label("Z"))]
     if effect.reads == "fix":
         said += [FixReport(("R1-1-1",), {"R1-1-2": "it is right"})]
     for outcome in (*failed, *(good(report, session="") for report in said)):

@@ -25,6 +25,7 @@ from nightcrew.core.events import (
     TurnEnded,
     Wanted,
 )
+from nightcrew.core.phases import judging
 from nightcrew.core.recovery import PAUSE, level_of
 from nightcrew.core.reducer import blocked
 from nightcrew.core.roster import AgentRole
@@ -204,6 +205,23 @@ def started_once(step: Step) -> bool:
     return set(step.after.open) == {*step.before.open, step.event.key}
 
 
+def judges_are_no_authors(step: Step) -> bool:
+    """Nobody judges what he made while there is anybody else, unless the seat had asked somebody else before."""
+    others = set(step.after.started.roles.chain(AgentRole.Judge)) - judging.authors(step.after)
+    turns = [e for e in step.fresh if isinstance(e, StartTurn) and e.role is AgentRole.Judge and e.agent not in others]
+    calls = (step.after.calls.get(f"{turn.node}/{turn.seat}") for turn in turns)
+    return not others or all(call and call.at for call in calls) or bool(step.after.handovers)
+
+
+def winners_have_a_quorum(step: Step) -> bool:
+    """A panel's winner has the quorum's ballots, each of a judge who ranked; who is absent has no vote."""
+    at = step.after.judging
+    if at.tally is None or not at.tally.winner:
+        return True
+    seats = set(at.ballots)
+    return len(seats) == at.tally.present >= at.tally.judges // 2 + 1 and seats <= set(at.rankings) and not seats & set(at.absent)
+
+
 Laws = dict[str, Callable[[Step], bool]]
 FACTS: Laws = {
     "1 level follows count": level_follows_count,
@@ -214,6 +232,7 @@ FACTS: Laws = {
     "started once": started_once,
     "chain goes forward": chain_goes_forward,
     "generations rise": generations_rise,
+    "winners have a quorum": winners_have_a_quorum,
 }
 """What every fact is held to."""
 REQUESTS: Laws = {
@@ -222,6 +241,7 @@ REQUESTS: Laws = {
     "goes on": goes_on,
     "decision starts nothing": decision_starts_nothing,
     "nobody asked again": nobody_asked_again,
+    "judges are no authors": judges_are_no_authors,
     "cooling is not asked": cooling_is_not_asked,
     "conversation offered once": conversation_offered_once,
 }

@@ -8,6 +8,7 @@ from nightcrew.core.effects import (
     EmitCompletionMarkerAndTerminate,
     Land,
     MakeCommit,
+    NeutraliseWork,
     PrepareWorkspace,
     RescueWork,
     ResetWorkspace,
@@ -32,6 +33,11 @@ from nightcrew.core.work import PipelinePhase
 
 ROLE_AT = {
     "plan": AgentRole.Planner,
+    "advise": AgentRole.Advisor,
+    "synthesize": AgentRole.Synthesizer,
+    "judge": AgentRole.Judge,
+    "deliberate": AgentRole.Judge,
+    "vote": AgentRole.Judge,
     "implement": AgentRole.Developer,
     "dev-fix": AgentRole.Developer,
     "review": AgentRole.Reviewer,
@@ -99,7 +105,7 @@ def in_a_state(state: RunState) -> None:
     slots = [slot for e in effects if (slot := e.slot)]
     assert len(slots) == len(set(slots)), "two effects want one workspace"
     known = {space.slot for space in state.workspaces.values()}
-    placeless = PrepareWorkspace | DropWorkspaces | Timer | Ask | EmitCompletionMarkerAndTerminate
+    placeless = PrepareWorkspace | DropWorkspaces | NeutraliseWork | Timer | Ask | EmitCompletionMarkerAndTerminate
     fresh = [e for e in effects if e.key not in state.open and not isinstance(e, placeless)]
     strange = [e.key for e in fresh if e.slot not in known]
     assert strange == [], f"a workspace the run has not, in {state.phase}"

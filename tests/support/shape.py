@@ -166,9 +166,15 @@ def _progress(state: RunState, name: Namer) -> Parts:
         _basing(v.basing, name), v.step, max(0, pipeline.gate_fix_rounds + v.granted - v.rounds), _results(v.red),
         v.hooked, v.fresh,
     )  # fmt: skip
+    j = state.judging
+    judging = (
+        j.step, j.standing, sorted(j.leaks), [(s, r.order) for s, r in j.rankings.items()], j.spoken, [(s, b.choice) for s, b in j.turns],
+        [(s, b.choice) for s, b in j.ballots.items()], [(s, _failure(f)) for s, f in j.absent.items()], j.tally and j.tally.winner,
+        j.before and name(j.before[0].tree), sorted(state.advising.proposals), sorted(state.advising.absent),
+    )  # fmt: skip
     left = max(0, pipeline.land_rounds + t.granted - t.rounds)
     trying = (t.step, min(t.moved, pipeline.land_rounds + 1), left, t.wait_until > state.at, t.refusal, t.as_branch != "")
-    return (lanes, reviewing, validating, trying)
+    return (lanes, judging, reviewing, validating, trying)
 
 
 def _memory(state: RunState, name: Namer) -> Parts:

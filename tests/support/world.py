@@ -23,6 +23,7 @@ from nightcrew.core.effects import (
     EmitCompletionMarkerAndTerminate,
     Land,
     MakeCommit,
+    NeutraliseWork,
     PrepareWorkspace,
     RescueWork,
     ResetWorkspace,
@@ -52,16 +53,19 @@ from nightcrew.core.events import (
     TurnEnded,
     Wanted,
     WorkCollected,
+    WorkNeutralised,
     WorkRescued,
     WorkspaceReady,
     WorkspaceReset,
     WorkspacesDropped,
 )
-from nightcrew.core.ids import AgentId, Commit, EffectId, RunId, SlotId, Tree
+from nightcrew.core.ids import AgentId, Commit, EffectId, Label, RunId, SlotId, Tree
 from nightcrew.core.roster import Agent, AgentRole, Answers, Roles
 from nightcrew.core.settings import Ladder, Land as LandSettings, Limits, Pipeline, Review, Settings, Verify
 from nightcrew.core.state import RunState
 from nightcrew.core.work import (
+    Advice,
+    Ballot,
     Change,
     Claim,
     Class,
@@ -71,6 +75,7 @@ from nightcrew.core.work import (
     Landing,
     Outcome,
     Purpose,
+    Ranking,
     Report,
     Reviewed,
     Task,
@@ -163,6 +168,10 @@ class World:
     trees: dict[SlotId, tuple[Commit, Tree]] = field(default_factory=dict)
     known: dict[Commit, Tree] = field(default_factory=dict)
     """The trees of commits whose tree is not the usual one."""
+    prefer: dict[str, str] = field(default_factory=dict)
+    """By the seat of a judge, or by what is asked ("vote"): the labels, best first; else as they are named."""
+    sizes: dict[Tree, int] = field(default_factory=dict)
+    """The lines that a tree adds, where it is not one."""
     turns: list[StartTurn] = field(default_factory=list)
     """Every turn that really asked somebody."""
 
@@ -193,6 +202,8 @@ class World:
                 return self.commands(effect)
             case PrepareWorkspace() | ResetWorkspace() | RescueWork() | DropWorkspaces():
                 return self.housed(effect)
+            case NeutraliseWork():
+                return self.neutralised(effect)
             case Timer():
                 self.at = max(self.at, effect.fire_at)
                 return TimerFired(key=effect.key)
@@ -236,6 +247,16 @@ class World:
             case _:
                 return self.synced(effect)
 
+    def neutralised(self, effect: NeutraliseWork) -> WorkNeutralised:
+        """Each candidate as one commit that says nothing of its author; nobody names a vendor."""
+        trees = {label: self.tree_of(head) for label, head in effect.heads.items()}
+        sizes = {label: self.sizes.get(tree, 1) for label, tree in trees.items()}
+        neutral = {
+            label: Change(Commit(f"neutral {tree}"), tree, 1, 1, sizes[label], 0, small(f"patch to {tree}"))
+            for label, tree in trees.items()
+        }
+        return WorkNeutralised(key=effect.key, neutral=neutral)
+
     def turn(self, effect: StartTurn) -> Event:
         """The agent cools down, or it works: whoever may edit leaves a change, and every answer has its shape."""
         until = self.cooling.get(effect.agent, self.at)
@@ -244,7 +265,16 @@ class World:
         self.turns.append(effect)
         if effect.answers is Answers.Edit:
             self.edited.add(effect.slot)
-        return TurnEnded(key=effect.key, outcome=good(shaped(effect.reads), session=effect.resume or effect.session))
+        return TurnEnded(key=effect.key, outcome=good(self.said(effect), session=effect.resume or effect.session))
+
+    def said(self, effect: StartTurn) -> Report | None:
+        """What a turn ends with: judges prefer the labels in their order, unless `prefer` says otherwise for their seat."""
+        shown = sorted(part.text[12] for part in effect.brief.parts if part.text.startswith("# Candidate "))
+        order = self.prefer.get(effect.reads) or self.prefer.get(effect.seat) or shown or "A"
+        labels = tuple(map(Label, order))
+        if effect.reads == "judge":
+            return Ranking(labels, {labels[0]: f"{effect.seat} likes it"})
+        return Ballot(labels[0], f"{effect.seat} says so") if effect.reads == "vote" else shaped(effect.reads)
 
     def commands(self, effect: RunCommands) -> CommandsEnded:
         """Each command's exit status, by purpose and tree; stops at the first that fails."""
@@ -285,6 +315,7 @@ class World:
 def shaped(reads: str) -> Report | None:
     """An answer that the reader of that name would have found."""
     by_name: dict[str, Report] = {
+        "advise": Advice("do it so"),
         "implement": Claim("done"),
         "review": Reviewed(Vote.Approve),
         "revote": Reviewed(Vote.Approve, why="it is fine"),

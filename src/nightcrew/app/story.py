@@ -9,7 +9,7 @@ from nightcrew.app.views import Conclusion, answer_command, clock, conclusion, c
 from nightcrew.core import events as ev, work
 from nightcrew.core.effects import StartTurn, Timer
 from nightcrew.core.ids import SeatKey
-from nightcrew.core.phases.review import asked_to_fix, panel
+from nightcrew.core.phases.review import asked_to_fix, seats
 from nightcrew.core.reducer import begin, reduce
 from nightcrew.core.settings import Spend
 from nightcrew.core.state import Reviewing, RunState
@@ -276,7 +276,7 @@ def rounds_of(state: RunState) -> str:
     """Which round of how many the present phase is in; "" where none are counted, and in Review by nobody."""
     told, review, gate, landing = state.settings.pipeline, state.reviewing, state.validating, state.trying
     word, n, most = {
-        work.PipelinePhase.Review: ("round", review.round if panel(state) else 0, told.review_rounds + review.granted),
+        work.PipelinePhase.Review: ("round", review.round if seats(state) else 0, told.review_rounds + review.granted),
         work.PipelinePhase.FinalValidation: ("gate fix", gate.rounds, told.gate_fix_rounds + gate.granted),
         work.PipelinePhase.Landing: ("landing fix", landing.rounds, told.land_rounds + landing.granted),
     }.get(state.phase, ("", 0, 0))

@@ -27,7 +27,7 @@ NAMED = {"ladder": "recovery", "shelter": "sandbox"}  # settings whose table has
 
 NEEDS = dict.fromkeys(AgentRole, Answers.Text)  # what a role asks of an agent
 NEEDS |= dict.fromkeys((AgentRole.Developer, AgentRole.Fixer), Answers.Edit)
-NEEDS |= dict.fromkeys((AgentRole.Judge, AgentRole.Reviewer), Answers.Structured)
+NEEDS |= dict.fromkeys((AgentRole.Judge, AgentRole.Reviewer, AgentRole.Advisor), Answers.Structured)
 
 NOBODY = {  # what is said of a role that nobody can take
     AgentRole.Developer: "no agent can edit files: there is nobody to implement a task",
@@ -87,6 +87,10 @@ def load(
     if unpriced and limits.usd.mine and limits.usd.value is not None and not bound:  # rulings 30
         told = f"limits.usd cannot bind: no money is reported by {unpriced}, and no price is set"
         mistakes.append(Mistake(*where("limits.usd"), told, "set limits.turns too, or the agent's price of a turn"))
+    implementers = values.get("pipeline.implementers", 1)
+    if implementers > 1 and roster and not chains.chain(AgentRole.Judge):
+        told = "no agent answers in a given form: there is nobody to judge a competition"
+        mistakes.append(Mistake(*where("pipeline.implementers"), told, "roles.judge names somebody, or leave it at 1"))
     refused, warnings = _named_wrongly(named, roster, where)
     if all(layer.roster for layer in layers):  # else an agent may be missing only because its file cannot be read
         mistakes += refused
@@ -136,6 +140,9 @@ def _notes(values: Mapping[str, Any], chains: Roles, limits: Limits, unpriced: s
     wanted = {AgentRole.Planner: values.get("pipeline.plan"), AgentRole.Reviewer: values.get("pipeline.reviewers")}
     off = {role for role, told in wanted.items() if told is not None and not told}
     yield from (told for role, told in NOBODY.items() if not chains.chain(role) and role not in off)
+    implementers, able = values.get("pipeline.implementers", 1), chains.chain(AgentRole.Developer)
+    if implementers > len(able) > 0:
+        yield f"{implementers} implementers and {len(able)} agents that can: {', '.join(able)} work more than once"
     if unpriced and not limits.usd.mine:
         yield f"no money is reported by {unpriced}, and no price is set: limits.turns binds, not limits.usd"
 
@@ -149,7 +156,7 @@ def _resolved(named: Named, roster: Roster) -> Roles:
 
     developer = of(AgentRole.Developer, tuple(agent.id for agent in roster))
     defaults = dict.fromkeys((AgentRole.Judge, AgentRole.Reviewer), (*developer[1:], *developer[:1]))
-    defaults |= {AgentRole.Advisor: (), AgentRole.Synthesizer: of(AgentRole.Planner, developer)}
+    defaults[AgentRole.Synthesizer] = of(AgentRole.Planner, developer)
     chains = {role: of(role, defaults.get(role, developer)) for role in AgentRole}
     return Roles({role: chain for role, chain in chains.items() if chain}, fixer_set=AgentRole.Fixer in named)
 

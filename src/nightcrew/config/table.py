@@ -14,7 +14,7 @@ Reader = Callable[[Any], Any]  # from a TOML value to the core's, never None; ra
 Spot = tuple[str | int, ...]  # the way to a key or an item of a list: `("agents", 0, "env")`
 Said = list[tuple[Spot, UserError]]
 # Keys, words and kinds of agent that the project plans and this version refuses (rulings 42).
-LATER = ("judges", "advise", "max_parallel", "approve", "pr", "codex", "opencode", "gemini", "qwen", "acp")
+LATER = ("approve", "pr", "codex", "opencode", "gemini", "qwen", "acp")
 
 
 class Many(NamedTuple):
@@ -134,17 +134,19 @@ _PROGRAM = Many(_word("a text", ".*"), 'a program with its arguments, such as ["
 _INSIDE = _word("a path below the repository's top", r"(?!/|~|(.*/)?\.\.(/|$)).+")
 _OUTSIDE = _word("a path that begins with / or ~/", r"~?/.*")
 _ID = _word("an id: letters, digits and . _ @ + -, at most 64", r"[A-Za-z0-9][A-Za-z0-9._@+-]{0,63}")
-_ROUNDS = ("review_rounds", "gate_fix_rounds", "land_rounds", "conflict_rounds", "continuations")
+_ROUNDS = ("review_rounds", "gate_fix_rounds", "land_rounds", "conflict_rounds", "deliberate_rounds", "continuations")
 
 # A key bears the name of the core's field that it fills, less its `_s`.
 TABLES: dict[str, dict[str, Reader | Many]] = {
     "pipeline": {
-        "plan": flag,
-        "implementers": _whole(1, 1, "1: implementers that compete are not in this version"),
+        **dict.fromkeys(("plan", "graft"), flag),
+        **dict.fromkeys(("implementers", "judges"), _whole(1, 8, "a whole number from 1 to 8")),
+        "advisors": _whole(0, 8, "a whole number from 0 to 8"),
+        "on_leak": _choice("warn", "redact", "fail"),
         "reviewers": _whole(0, 5, "a whole number from 0 to 5"),
         "lenses": Many(line, 'a list of lenses, such as ["correctness", "tests"]'),
         **dict.fromkeys(_ROUNDS, _whole(0)),
-        "iterations": _whole(1),
+        **dict.fromkeys(("iterations", "max_parallel"), _whole(1)),
     },
     "review": {"incomplete": _choice("block", "warn")},
     "verify": {

@@ -16,14 +16,14 @@ from nightcrew.core.ids import AgentId, Label, SeatKey, SlotId, fraction, impl_s
 from nightcrew.core.reading import json_answer
 from nightcrew.core.roster import AgentRole, Answers
 from nightcrew.core.state import Call, RunState, SeatState, Want, keyed, line, timer, without
-from nightcrew.core.work import UNAVAILABLE, Brief, Class, FailClass, Failure, Handover, Outcome, Part, QuotaLoss
+from nightcrew.core.work import UNAVAILABLE, Brief, Class, FailClass, Failure, Handover, Outcome, Part, QuotaLoss, Report
 
 # Faults that pass, so that the same agent is asked again after a pause; that are forgiven once; and of the conversation, not
 # of the agent, which is asked once more in a fresh one.
 PASSING = frozenset({Class.RateLimit, Class.Overloaded, Class.Network, Class.ServerError})
 ONCE_MORE = frozenset({Class.Crashed, Class.InvalidOutput})
 COLD = frozenset({Class.SessionNotFound, Class.SessionInUse, Class.ContextTooLong})
-ROSTER_NODES = frozenset({"implement", "judge", "review", "revote"})
+ROSTER_NODES = frozenset({"advise", "implement", "judge", "deliberate", "vote", "review", "revote"})
 """Nodes whose walk stops when two neighbours fail alike: a fault of the prompt must not burn the roster."""
 FIX_NODES = (
     "fix",
@@ -54,6 +54,8 @@ class Wish(NamedTuple):
     then: Then
     reads: str = ""
     shape: str = ""  # the JSON shape a structured answer must have
+    fits: Callable[[Report], bool] = lambda _report: True  # whether an answer of that shape can be meant
+    reasks: int = REASKS
     label: Label = Label("")  # whose work it edits; a seat without one only reads
     lenient: bool = False  # an answer counts without its shape, once two more were asked for; the files decide anyway
     agents: tuple[AgentId, ...] = ()  # whom to ask, if not the role's chain
@@ -63,12 +65,12 @@ class Wish(NamedTuple):
     slot: SlotId = SlotId("")
 
 
-def output_advances(outcome: Outcome, call: Call, retries: int) -> bool:
+def output_advances(outcome: Outcome, call: Call, retries: int, reasks: int = REASKS) -> bool:
     """Whether this outcome passes the seat on to the next entry, given the second chances the call has already spent."""
     if outcome.kind in PASSING:
         return call.tries >= retries
     if outcome.kind in ONCE_MORE:
-        return call.reasked >= (REASKS if outcome.kind is Class.InvalidOutput and outcome.answer is not None else 1)
+        return call.reasked >= (reasks if outcome.kind is Class.InvalidOutput and outcome.answer is not None else 1)
     return outcome.kind is not Class.Ok and (outcome.kind not in COLD or call.cold >= 1)
 
 
@@ -175,7 +177,8 @@ def _ended(state: RunState, wish: Wish, call: Call, outcome: Outcome) -> RunStat
     agent, seat = call.entries[call.at]
     # Where the files decide, an answer without its shape is taken too, once two were asked for or nobody remembers what to repeat.
     enough = wish.lenient and (call.reasked >= REASKS or seat not in state.seats or not has_session(state.seats[seat], wish.slot))
-    if outcome.kind is Class.Ok and wish.shape and outcome.report is None and not enough:
+    fits = outcome.report is not None and wish.fits(outcome.report)
+    if outcome.kind is Class.Ok and wish.shape and not fits and not enough:
         outcome = outcome.but(kind=Class.InvalidOutput, reason="no answer in the asked shape")
     if outcome.kind is Class.Ok:
         return wish.then(_close(_owing(state, call), call), outcome)
@@ -183,7 +186,7 @@ def _ended(state: RunState, wish: Wish, call: Call, outcome: Outcome) -> RunStat
         state = forgotten(state, seat)  # the id was offered, and may be taken
     if outcome.kind is Class.Quota and outcome.reset_at:
         state = state.but(cooling={**state.cooling, agent: outcome.reset_at})
-    if not output_advances(outcome, call, state.settings.pipeline.retries):
+    if not output_advances(outcome, call, state.settings.pipeline.retries, wish.reasks):
         return _again(state, call, outcome)
     alike = wish.node in ROSTER_NODES and "" != call.before == failure_of(outcome)[2]
     if call.at + 1 < len(call.entries) and not alike:

@@ -23,6 +23,9 @@ class PrepareWorkspace(Request, frozen=True, tag=True):
     """Lease a slot for `seat` and set it to `start`; `label` names the branch of an author and is empty for a reader."""
 
     start: Commit
+    sees: tuple[
+        Commit, ...
+    ] = ()  # not empty = a judge's: it holds the start's tree and these commits, and nothing else of the repository
 
 
 class StartTurn(Request, frozen=True, tag=True):
@@ -108,7 +111,17 @@ class RescueWork(Request, frozen=True, tag=True):
 
 
 class DropWorkspaces(Request, frozen=True, tag=True):
-    """Give all slots of the run back to the pool, unsaved work rescued first."""
+    """Give slots of the run back to the pool, unsaved work rescued first: those of `seats`, or, without any, all and the run's refs."""
+
+    seats: tuple[SeatKey, ...] = ()
+
+
+class NeutraliseWork(Request, frozen=True, tag=True):
+    """Make one commit that names nobody of each candidate, on top of `base`; `redact` takes vendors' names out of it."""
+
+    base: Commit
+    heads: dict[Label, Commit]
+    redact: bool
 
 
 class Timer(Request, frozen=True, tag=True):
@@ -136,5 +149,5 @@ class EmitCompletionMarkerAndTerminate(Request, frozen=True, tag=True):
 
 Effect = (
     PrepareWorkspace | StartTurn | RunCommands | CollectWork | SyncBase | ContinueRebase | UndoRebase | MakeCommit | Land
-    | ResetWorkspace | RescueWork | DropWorkspaces | Timer | Ask | EmitCompletionMarkerAndTerminate
+    | ResetWorkspace | RescueWork | DropWorkspaces | NeutraliseWork | Timer | Ask | EmitCompletionMarkerAndTerminate
 )  # fmt: skip

@@ -5,7 +5,7 @@ from typing import Annotated
 from msgspec import Meta
 
 from nightcrew.core.effects import Effect
-from nightcrew.core.ids import AgentId, Commit, Data, EffectId, RunId, SlotId, Tree
+from nightcrew.core.ids import AgentId, Commit, Data, EffectId, Label, RunId, SlotId, Tree
 from nightcrew.core.roster import Agent, AgentRole, Roles
 from nightcrew.core.settings import Limits, Settings
 from nightcrew.core.work import Blob, Change, CommandResult, Finding, Handover, Landing, Outcome, PipelinePhase, Task
@@ -261,6 +261,13 @@ class WorkspacesDropped(Answer, frozen=True, tag=True):
     kept: tuple[str, ...] = ()
 
 
+class WorkNeutralised(Answer, frozen=True, tag=True):
+    """Each candidate as judges see it, and the vendors' names that were found in what it adds."""
+
+    neutral: dict[Label, Change]
+    leaks: dict[Label, tuple[str, ...]] = {}
+
+
 class TimerFired(Answer, frozen=True, tag=True):
     """A pause or wait is over; `early` when the ledger moved (decision 0021)."""
 
@@ -352,7 +359,7 @@ Ongoing = Asked | EffectBegun
 EffectAnswer = (
     Asked | EffectBegun | Cancelled | StepFailed | HandlerCrashed | WorkspaceReady | WorkspaceLost | TurnEnded | TurnLost
     | AgentCooling | CommandsEnded | WorkCollected | BaseSynced | CommitMade | CommitRefused | Landed | LandingRefused
-    | WorkspaceReset | WorkRescued | WorkspacesDropped | TimerFired
+    | WorkspaceReset | WorkRescued | WorkspacesDropped | WorkNeutralised | TimerFired
 )  # fmt: skip
 Event = (
     RunStarted | ConfigChanged | ParkAsked | ResumeAsked | CancelAsked | FixAsked | Answered | Noted | LimitReached | EffectStarted

@@ -225,7 +225,8 @@ def _attempted(state: RunState, event: ev.RecoveryAttempted) -> RunState:
     if level >= 3:  # what the level forgets beyond the target phase's own progress
         state = t.back_to_an_iteration(state, 0 if level == 4 else max(0, state.iteration - 1))
     elif level == 2:
-        state = t.back_to_its_start(chain.forgotten(state, *t.ASKS[target].seats), target)
+        ours = (seat for seat in state.seats if seat.startswith(t.ASKS[target].seats))
+        state = t.back_to_its_start(chain.forgotten(state, *ours), target)
     state = enter(state, target)
     return PHASES[target].again(state) if level < 2 else PHASES[target].afresh(state)
 
@@ -298,7 +299,9 @@ def _brief(state: RunState, trouble: Trouble, host: Candidate) -> Brief:
 
 
 def _host(state: RunState) -> Candidate | None:
-    """Where a dev-fix works: the winner's workspace, else any candidate's, else one that is only prepared."""
+    """Where a dev-fix works: the winner's workspace, else any candidate's, else one that is only prepared; of rivals none is mended alone."""
+    if state.trouble and state.trouble.failed_phase is PipelinePhase.Judging:
+        return None
     found = state.winning or next(iter(state.candidates.values()), None)
     asked = state.started.roles.chain(AgentRole.Developer)
     if found is not None or not asked:

@@ -3,11 +3,41 @@
 from collections.abc import Callable
 
 from nightcrew.core import effects, events
-from nightcrew.core.ids import AgentId, Commit, Label, SeatKey, Tree, impl_seat
-from nightcrew.core.state import E, Means, Repair, RunState, Want, Workspace, branch_of, iteration_base, keyed, line, on, without
+from nightcrew.core.ids import AgentId, Commit, Label, SeatKey, Tree, fraction, impl_seat
+from nightcrew.core.state import (
+    E,
+    Means,
+    Repair,
+    RunState,
+    Want,
+    Workspace,
+    began,
+    branch_of,
+    iteration_base,
+    keyed,
+    line,
+    on,
+    without,
+)
 from nightcrew.core.work import Candidate, Change, Purpose
 
 NODE = "workspace"
+
+
+LETTERS = "ABCDEFGH"  # of the largest competition
+
+
+def labels(state: RunState) -> tuple[Label, ...]:
+    """What the implementers' work is called, by the implementers' numbers: letters, shuffled by the run's seed."""
+    letters = map(Label, LETTERS[: state.settings.pipeline.implementers])
+    return tuple(sorted(letters, key=lambda label: fraction(f"{state.started.seed}/label/{label}")))
+
+
+def all_rewound(state: RunState) -> RunState:
+    """The run with every implementer's workspace to be set back to where the iteration starts."""
+    for label in labels(state):
+        state = rewound(state, label, iteration_base(state))
+    return state
 
 
 def author(state: RunState, label: Label) -> tuple[Want, ...]:
@@ -66,14 +96,15 @@ def candidate(state: RunState, label: Label, agent: AgentId) -> Candidate | None
     known, space = state.candidates.get(label), state.workspaces.get(impl_seat(label))
     if known or space is None:
         return known
-    change = Change(space.start, space.tree)
-    return Candidate(label=label, agent=agent, start=space.start, start_tree=space.tree, change=change)
+    before = began(state)  # an iteration adds to the work of its winner
+    start, tree = (before.start, before.start_tree) if before else (space.start, space.tree)
+    return Candidate(label=label, agent=agent, start=start, start_tree=tree, change=Change(space.start, space.tree))
 
 
-def reader(state: RunState, seat: SeatKey, head: Commit) -> tuple[Want, ...]:
+def reader(state: RunState, seat: SeatKey, head: Commit, sees: tuple[Commit, ...] = ()) -> tuple[Want, ...]:
     """What a read-only seat's workspace needs to stand at `head`; empty when it does."""
     stands = seat in state.workspaces and state.workspaces[seat].start == head
-    return () if stands else (Want(keyed(state, effects.PrepareWorkspace(node=NODE, seat=seat, start=head))),)
+    return () if stands else (Want(keyed(state, effects.PrepareWorkspace(node=NODE, seat=seat, start=head, sees=sees))),)
 
 
 def commands(
@@ -92,8 +123,8 @@ def commands(
 
 def collect(state: RunState, node: str, label: Label, message: str, means: Means) -> tuple[Want, ...]:
     """What stands in a candidate's workspace to be committed."""
-    candidate, space = state.candidates.get(label), state.workspaces.get(impl_seat(label))
-    start = candidate.start if candidate else space.start if space else state.base
+    known = candidate(state, label, AgentId(""))
+    start = known.start if known else state.base
     return (Want(work(state, effects.CollectWork(node=node, start=start, message=message), label), means),)
 
 

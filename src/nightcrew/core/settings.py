@@ -7,6 +7,13 @@ class Pipeline(Data, frozen=True, kw_only=True):
     """How many take part and how often. Rounds are counted per visit of a phase (decision 0030)."""
 
     plan: bool = True
+    advisors: int = 0
+    implementers: int = 1
+    max_parallel: int = 4  # implementers at once
+    judges: int = 3
+    deliberate_rounds: int = 1
+    on_leak: str = "warn"  # a candidate that names a vendor: judged as it is, `redact` = without the word, `fail` = out
+    graft: bool = False  # what judges praise in the losers is ported to the winner
     reviewers: int = 1
     lenses: tuple[str, ...] = ("correctness", "tests", "security", "simplicity")
     """What each reviewer of several looks for first, in the order of their seats; used again from the front when there are fewer."""

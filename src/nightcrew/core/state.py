@@ -85,6 +85,36 @@ class Lane(Data, frozen=True, omit_defaults=True):
     failure: w.Failure | None = None
 
 
+class Advising(Data, frozen=True, omit_defaults=True):
+    """Progress of the advisors: what each proposed; whose call ended without a proposal."""
+
+    proposals: dict[SeatKey, w.Advice] = {}
+    absent: dict[SeatKey, w.Failure] = {}
+
+
+class Judging(Data, frozen=True, omit_defaults=True, kw_only=True):
+    """Progress of Judging: `neutral`, `rank`, `argue`, `vote`, `drop`, then for a graft `before`, `graft`, `collect`, `after`."""
+
+    step: str = ""
+    entrants: tuple[Label, ...] = ()  # the viable candidates, and why some of them are not judged
+    out: dict[Label, str] = {}
+    neutral: dict[Label, w.Change] = {}  # as judges see them
+    leaks: dict[Label, tuple[str, ...]] = {}
+    orders: dict[SeatKey, tuple[Label, ...]] = {}  # in which each judge of the panel is shown them
+    rankings: dict[SeatKey, w.Ranking] = {}
+    spoken: int = 0  # turns of the deliberation that are over, also those that said nothing
+    turns: tuple[tuple[SeatKey, w.Ballot], ...] = ()  # and what the others said
+    ballots: dict[SeatKey, w.Ballot] = {}
+    absent: dict[SeatKey, w.Failure] = {}  # whose call of this wave ended without an answer
+    tally: w.Tally | None = None
+    before: tuple[w.Change, tuple[w.CommandResult, ...]] | None = None  # the winner before the graft, and what its tests said
+
+    @property
+    def standing(self) -> tuple[Label, ...]:
+        """Those that are judged."""
+        return tuple(label for label in self.entrants if label not in self.out)
+
+
 class Reviewing(Data, frozen=True, omit_defaults=True, kw_only=True):
     """Progress of Review: `base`, `ask`, `revote`, `e2e`, `decide`, `fix`, `collect` within round `round` (from 1)."""
 
@@ -213,6 +243,8 @@ class RunState(Data, frozen=True, omit_defaults=True, kw_only=True):
     commit: Commit = Commit("")
     planned: bool = False
     lanes: dict[Label, Lane] = {}
+    advising: Advising = Advising()
+    judging: Judging = Judging()
     reviewing: Reviewing = Reviewing()
     validating: Validating = Validating()
     text: w.CommitText | None = None  # the commit message; it outlives a repeated landing
@@ -335,10 +367,15 @@ def busy(state: RunState) -> bool:
     return any(o.begun and isinstance(o.effect, StartTurn | RunCommands) for o in state.open.values())
 
 
+def began(state: RunState) -> w.Candidate | None:
+    """The winner that this iteration began with, if it is not the first."""
+    return state.iterations[state.iteration - 1] if state.iteration and state.iterations else None
+
+
 def iteration_base(state: RunState) -> Commit:
     """Where this iteration starts from: the base, or the winner of the iteration before."""
-    winner = state.winning
-    return winner.change.head if state.iteration and winner else state.base
+    before = began(state)
+    return before.change.head if before else state.base
 
 
 def red_of(results: tuple[w.CommandResult, ...]) -> tuple[w.CommandResult, ...]:

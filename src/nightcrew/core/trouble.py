@@ -1,38 +1,38 @@
 """A terminal failure enters AwaitingDevFix, and the phase that failed ends it by completing."""
 
+from collections.abc import Iterable
 from typing import NamedTuple
 
 from nightcrew.core import chain, rooms
 from nightcrew.core.chain import FIX_NODES, FIX_SEAT
-from nightcrew.core.ids import Commit, Label, SeatKey, Tree, impl_seat
+from nightcrew.core.ids import Commit, Label, SeatKey, Tree
 from nightcrew.core.roster import AgentRole as Role
-from nightcrew.core.state import LandingTry, Reviewing, RunState, Trouble, Validating, enter, line
+from nightcrew.core.state import Advising, Judging, LandingTry, Reviewing, RunState, Trouble, Validating, enter, line
 from nightcrew.core.work import Blob, Failure, PipelinePhase as Phase
 
 NODE = "dev-fix"
-REVIEW_SEATS = tuple(SeatKey(f"review-{n}") for n in range(1, 6))  # of the largest panel
 
 
 class _Asks(NamedTuple):
     role: Role  # stands for the phase where a failure names none
     chains: tuple[Role, ...] = ()
-    seats: tuple[SeatKey, ...] = ()  # their conversations are given up by a reset to the start of the phase
+    seats: tuple[str, ...] = ()  # how they begin whose conversations are given up by a reset to the start of the phase
 
 
 ASKS = {
-    Phase.Planning: _Asks(Role.Planner, (Role.Planner,), (SeatKey("plan"),)),
-    Phase.Development: _Asks(Role.Developer, (Role.Developer,), (impl_seat(Label("A")),)),
-    Phase.Judging: _Asks(Role.Judge),
-    Phase.Review: _Asks(Role.Reviewer, (Role.Reviewer, Role.Fixer), (*REVIEW_SEATS, FIX_SEAT)),
+    Phase.Planning: _Asks(Role.Planner, (Role.Planner, Role.Advisor, Role.Synthesizer), ("plan", "advisor", "synthesis")),
+    Phase.Development: _Asks(Role.Developer, (Role.Developer,), ("impl",)),
+    Phase.Judging: _Asks(Role.Judge, (Role.Judge,), ("judge",)),
+    Phase.Review: _Asks(Role.Reviewer, (Role.Reviewer, Role.Fixer), ("review", FIX_SEAT)),
     Phase.FinalValidation: _Asks(Role.Fixer, (Role.Fixer,), (FIX_SEAT,)),
-    Phase.CommitMessage: _Asks(Role.Committer, (Role.Committer,), (SeatKey("commit"),)),
+    Phase.CommitMessage: _Asks(Role.Committer, (Role.Committer,), ("commit",)),
     Phase.Landing: _Asks(Role.Fixer, (Role.Fixer,), (FIX_SEAT,)),
     Phase.Finalizing: _Asks(Role.Developer),
 }
 ORDER = tuple(ASKS)  # the phases that do work, in pipeline order; a recovery targets only these
 NODES_OF = {  # at which handovers move a chain's start
-    Role.Planner: ("plan",), Role.Developer: ("implement", NODE), Role.Reviewer: ("review", "revote"), Role.Fixer: FIX_NODES,
-    Role.Committer: ("commit",),
+    Role.Planner: ("plan",), Role.Advisor: ("advise",), Role.Synthesizer: ("synthesize",), Role.Developer: ("implement", NODE),
+    Role.Judge: ("judge", "deliberate", "vote"), Role.Reviewer: ("review", "revote"), Role.Fixer: FIX_NODES, Role.Committer: ("commit",),
 }  # fmt: skip
 
 
@@ -56,6 +56,11 @@ def fail(state: RunState, failure: Failure) -> RunState:
         waits=before.waits, repairs=before.repairs, since=before.since if as_before else state.at,
     )  # fmt: skip
     return enter(state, Phase.AwaitingDevFix, trouble=trouble)
+
+
+def fail_of(state: RunState, failures: Iterable[Failure]) -> RunState:
+    """The run after several calls failed: of one that more than waiting may mend, if there is one."""
+    return fail(state, min(failures, key=lambda failure: failure.unavailable))
 
 
 def fails(
@@ -94,7 +99,7 @@ def back_to_an_iteration(state: RunState, iteration: int) -> RunState:
         iteration=iteration, iterations=state.iterations[:iteration], recovery_epoch=state.recovery_epoch + 1,
         base=state.started.base, candidates={began.label: began} if began else {},
         winner=began.label if began else Label(""), marks={}, rewinds={}, unreviewed=False, plan=None,
-        planned=False, lanes={}, open_findings=(), contested=False, gated=Tree(""), commit=Commit(""),
+        planned=False, advising=Advising(), lanes={}, judging=Judging(), open_findings=(), contested=False, gated=Tree(""), commit=Commit(""),
         reviewing=Reviewing(), validating=Validating(fresh=True), text=None, trying=LandingTry(), dropped=False,
     )  # fmt: skip
 

@@ -110,7 +110,47 @@ class Claim(Data, frozen=True, tag=True):
     evidence: str = ""
 
 
-Report = Reviewed | FixReport | CommitText | Claim
+class Advice(Data, frozen=True, tag=True, omit_defaults=True):
+    """An advisor's proposal; `naive` says why not the obvious way."""
+
+    approach: str
+    tradeoff: str = ""
+    naive: str = ""
+    risks: str = ""
+    files: str = ""
+
+
+class Ranking(Data, frozen=True, tag=True, omit_defaults=True):
+    """A judge's opening answer: the labels, best first; by label why, and what it has that the others lack; confidence from 0 to 1."""
+
+    order: tuple[Label, ...]
+    reasons: dict[Label, str] = {}
+    strengths: dict[Label, str] = {}
+    confidence: float = 0.0
+
+
+class Ballot(Data, frozen=True, tag=True, omit_defaults=True):
+    """A judge's vote, or its turn in the deliberation before it. Whoever does not answer has none: an abstention is never a vote."""
+
+    choice: Label
+    why: str = ""
+
+
+class Tally(Data, frozen=True, omit_defaults=True):
+    """What the ballots came to, in numbers and words. Below the quorum there is no winner."""
+
+    judges: int
+    present: int
+    quorum: int
+    votes: dict[Label, int]
+    borda: dict[Label, int]  # points of the opening rankings: the last place has none
+    changed: int = 0  # ballots that differ from their judge's first choice
+    winner: Label = Label("")
+    decided_by: str = ""  # `votes`, `borda`, `checks`, `size` or `label`
+    reason: str = ""
+
+
+Report = Reviewed | FixReport | CommitText | Claim | Advice | Ranking | Ballot
 
 
 class Outcome(Data, frozen=True, omit_defaults=True, kw_only=True):

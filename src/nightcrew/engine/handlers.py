@@ -9,7 +9,7 @@ from functools import partial
 from typing import Any, assert_never
 
 from nightcrew.core import effects as fx, events as ev
-from nightcrew.core.ids import Commit, SlotId, Tree
+from nightcrew.core.ids import Commit, Label, SlotId, Tree
 from nightcrew.core.phases import landing as landing_phase
 from nightcrew.core.state import line
 from nightcrew.core.trouble import NODE as DEV_FIX
@@ -19,6 +19,7 @@ from nightcrew.engine.tools import Ctx, off
 from nightcrew.errors import UserError
 from nightcrew.git import collect as work, landing, snapshot, workspace
 from nightcrew.git.collect import commit_tree, head_of, put_branch, tree_of
+from nightcrew.git.repo import pin
 from nightcrew.git.sealed import GitError, dated, git, run as run_git
 from nightcrew.git.slots import Workspace, WorkspaceLost, verify
 from nightcrew.git.workspace import Pool
@@ -45,10 +46,13 @@ def collect(effect: fx.CollectWork, ctx: Ctx) -> ev.WorkCollected:
         if found.head != before and git(ws, "rev-list", "--parents", "-1", found.head).split()[1:] != [before]:
             _as_one(ws, found.head, before, effect.message, ctx.at)
             found = look()
+    return ev.WorkCollected(key=effect.key, change=_change(found, ctx), start_tree=Tree(found.start_tree), rescued=found.rescued)
+
+
+def _change(found: work.Collected, ctx: Ctx) -> Change:
     patch = ctx.tools.blobs.put(found.patch) if found.patch else None
     size = found.commits, found.files, found.insertions, found.deletions
-    change = Change(Commit(found.head), Tree(found.tree), *size, patch)
-    return ev.WorkCollected(key=effect.key, change=change, start_tree=Tree(found.start_tree), rescued=found.rescued)
+    return Change(Commit(found.head), Tree(found.tree), *size, patch)
 
 
 def _as_one(ws: Workspace, head: str, parent: str, message: str, at: float) -> str:
@@ -98,21 +102,36 @@ def rescue(effect: fx.RescueWork, ctx: Ctx) -> ev.WorkRescued:
     return ev.WorkRescued(key=effect.key, ref=snapshot.rescue(ctx.tools.repo, ctx.verified(effect.slot), ctx.run).ref)
 
 
+def neutralise(effect: fx.NeutraliseWork, ctx: Ctx) -> ev.WorkNeutralised:
+    """Each candidate as one commit that says nothing of its author, and its patch."""
+    repo, neutral = ctx.tools.repo, dict[Label, Change]()
+    for label, head in effect.heads.items():
+        one = commit_tree(repo, tree_of(repo, head), effect.base, f"candidate {label}\n", 0.0)
+        pin(repo, ctx.run, f"neutral/{label}", one)
+        found, _ = work.compared(repo, effect.base, work.Collected(one, commits=1))
+        neutral[label] = _change(found, ctx)
+    return ev.WorkNeutralised(key=effect.key, neutral=neutral)
+
+
 def drop(effect: fx.DropWorkspaces, ctx: Ctx) -> ev.WorkspacesDropped:
-    """Give every slot of the run back to the pool."""
+    """Give slots of the run back to the pool."""
     landed = ctx.state().landing
-    return ev.WorkspacesDropped(key=effect.key, kept=give_back(ctx.tools.pool, ctx.run, landed.commit if landed else "")[1])
+    _, kept = give_back(ctx.tools.pool, ctx.run, landed.commit if landed else "", effect.seats)
+    return ev.WorkspacesDropped(key=effect.key, kept=kept)
 
 
-def give_back(pool: Pool, run_id: str, proven: str) -> tuple[list[str], tuple[str, ...]]:
-    """A run's slots go back to its pool and its refs away; which slots, and what stays with the reason. `proven` is the commit that landed."""
+def give_back(pool: Pool, run_id: str, proven: str, seats: tuple[str, ...] = ()) -> tuple[list[str], tuple[str, ...]]:
+    """A run's slots go back to its pool and its refs away, or the slots of some seats alone; which slots, and what stays with the reason.
+
+    `proven` is the commit that landed.
+    """
     slots, kept = [], []
-    for ws in workspace.leased(pool, run_id):
+    for ws in workspace.leased(pool, run_id, seats):
         saved = workspace.release(pool, ws)
         slots.append(ws.slot)
         kept += [f"{saved.ref}: {saved.files} unsaved files"] if saved.ref else []
         kept += [f"too large to rescue: {path}" for path in saved.large]
-    return slots, (*kept, *landing.drop_run(pool.repo, run_id, proven))
+    return slots, (*kept, *(() if seats else landing.drop_run(pool.repo, run_id, proven)))
 
 
 STEPS: dict[type[fx.Request], Callable[[Any, Ctx], ev.EffectAnswer]] = {
@@ -124,6 +143,7 @@ STEPS: dict[type[fx.Request], Callable[[Any, Ctx], ev.EffectAnswer]] = {
     fx.ResetWorkspace: reset,
     fx.RescueWork: rescue,
     fx.DropWorkspaces: drop,
+    fx.NeutraliseWork: neutralise,
 }  # git alone: short, in a thread, not interrupted
 
 WORK: dict[type[fx.Request], Callable[[Any, Ctx], Awaitable[ev.Event]]] = {

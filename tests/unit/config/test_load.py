@@ -134,7 +134,7 @@ def test_roles_that_nobody_named_follow_the_developer(tmp_path: Path) -> None:
     assert chain(config, AgentRole.Committer) == ["a", "b"]
     assert chain(config, AgentRole.Reviewer) == ["b", "a"]
     assert chain(config, AgentRole.Judge) == ["b", "a"]
-    assert chain(config, AgentRole.Advisor) == []
+    assert chain(config, AgentRole.Advisor) == ["a", "b"]
     assert not config.roles.fixer_set
     assert chain(config, AgentRole.Fixer) == ["a", "b", "ruff"]
     assert not config.notes

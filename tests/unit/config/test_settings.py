@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from nightcrew.config.build import Config, load, resolved
-from nightcrew.config.layers import KindInfo
+from nightcrew.config.layers import ConfigError, KindInfo
 from nightcrew.config.table import AGENT, TABLES
 from nightcrew.core.roster import AgentRole, Answers
 
@@ -17,6 +17,13 @@ REFERENCE = Path(__file__).parents[3] / "docs/settings.md"
 
 WRITTEN = {
     "pipeline.plan": "false",
+    "pipeline.graft": "true",
+    "pipeline.implementers": "3",
+    "pipeline.max_parallel": "2",
+    "pipeline.judges": "5",
+    "pipeline.deliberate_rounds": "2",
+    "pipeline.advisors": "1",
+    "pipeline.on_leak": '"fail"',
     "pipeline.reviewers": "0",
     "pipeline.lenses": '["speed"]',
     "review.incomplete": '"warn"',
@@ -74,7 +81,7 @@ def defaults(tmp_path: Path) -> dict[str, str]:
 def test_the_list_above_has_every_setting_and_no_default(tmp_path: Path) -> None:
     """A new setting is not done before a test writes it."""
     kept = {f"{table}.{key}" for table, settings in TABLES.items() for key in settings}
-    assert set(WRITTEN) == kept - {"pipeline.implementers"}
+    assert set(WRITTEN) == kept
     assert not {key for key, value in defaults(tmp_path).items() if WRITTEN.get(key) == value}
 
 
@@ -98,9 +105,22 @@ def test_a_setting_can_be_given_on_the_command_line(tmp_path: Path, key: str) ->
     assert (row.value, row.origin) == (WRITTEN[key], "command line")
 
 
-def test_one_implementer_may_be_written(tmp_path: Path) -> None:
-    """Who says what is the case anyway is not refused."""
-    assert not machine(tmp_path, "[pipeline]\nimplementers = 1\n").warnings
+ONE = '[[agents]]\nid = "{}"\nkind = "claude"\nanswers = {}\n'
+
+
+def test_a_competition_without_a_judge_is_refused(tmp_path: Path) -> None:
+    """Ruling 46: nobody can answer in a given form: said at the setting's line, before anybody is paid."""
+    with pytest.raises(ConfigError) as told:
+        machine(tmp_path, ONE.format("x", '["edit"]') + "[pipeline]\nimplementers = 2\n")
+    assert "there is nobody to judge a competition" in str(told.value)
+
+
+def test_more_implementers_than_agents_are_noted(tmp_path: Path) -> None:
+    """Agents repeat where there are fewer than implementers, and that is said once."""
+    two = ONE.format("x", '["edit", "structured"]') + ONE.format("y", '["edit"]')
+    notes = machine(tmp_path, two + "[pipeline]\nimplementers = 3\n").notes
+    assert "3 implementers and 2 agents that can: x, y work more than once" in notes
+    assert not any("implementers" in note for note in machine(tmp_path, two + "[pipeline]\nimplementers = 2\n").notes)
 
 
 def test_a_branch_that_looks_like_a_number_is_a_name(tmp_path: Path) -> None:
@@ -115,7 +135,7 @@ def test_the_report_has_agents_and_roles_but_no_value_of_an_environment(tmp_path
     rows = {row.key: row.value for row in resolved(config)}
     assert rows["agents.x"] == "x · claude · m · account x"
     assert {row.key: row.origin.rpartition(":")[2] for row in resolved(config)}["agents.x"] == "1"
-    assert rows["roles.advisor"] == ""
+    assert rows["roles.advisor"] == '["x"]'
     assert rows["roles.developer"] == '["x"]'
     assert "hunter2" not in str(rows)
 
@@ -139,7 +159,6 @@ def test_the_reference_has_exactly_the_settings_there_are() -> None:
 def test_the_references_defaults_are_the_true_ones(tmp_path: Path) -> None:
     """What the table says is what holds when nothing is written."""
     told = {key: cells[0].strip("`") for key, cells in described().items() if len(cells) == 2 and cells[0]}
-    assert told.pop("pipeline.implementers") == "1"
     overrides = {key: value.strip('"') for key, value in told.items()}
     config = load(None, machine_file=tmp_path / "config.toml", kinds=KINDS, overrides=overrides)
     assert {row.key: row.value for row in resolved(config)} == defaults(tmp_path)

@@ -17,7 +17,10 @@ PHASES: dict[PipelinePhase, Phase] = {
     PipelinePhase.Finalizing: finalizing.PHASE,
 }
 READERS: dict[str, Callable[[str], Report | None]] = {
+    planning.ADVISE: planning.read,
     development.NODE: development.read,
+    judging.NODE: judging.read,
+    judging.VOTE: judging.read_ballot,
     review.NODE: review.read,
     review.AGAIN: review.read_vote,
     review.FIX: review.read_fix,

@@ -1,25 +1,23 @@
 """Development: every implementer in a lane of its own; a turn, its work collected, its checks. "Done" is a diff, never a sentence."""
 
-from nightcrew.core import brief as b, chain, events, reading, rooms
-from nightcrew.core.ids import Label, Tree, impl_seat
+from nightcrew.core import brief as b, chain, events, panel, reading, rooms
+from nightcrew.core.ids import AgentId, Label, Tree, impl_seat
 from nightcrew.core.roster import AgentRole, Answers
-from nightcrew.core.state import Lane, Phase, RunState, Want, agent_of, iteration_base
-from nightcrew.core.trouble import fail, fails, leave
+from nightcrew.core.state import Judging, Lane, Phase, RunState, Want, agent_of, began
+from nightcrew.core.trouble import fail, fail_of, fails, leave
 from nightcrew.core.work import Brief, Claim, Failure, Outcome, PipelinePhase, Purpose
 
 NODE = "implement"
-LABELS = (Label("A"),)
 SHAPE = '{"word": "done" | "continue" | "already_done", "evidence": "…"}'
 WORDS = '"continue" asks for another turn; "already_done" means that the base does what the task asks, with the evidence.'
 
 
 def _wants(state: RunState) -> tuple[Want, ...]:
-    return tuple(want for label in LABELS for want in _lane_wants(state, _lane(state, label)))
+    going = [at for label in rooms.labels(state) if (at := _lane(state, label)).step != "done"]
+    return tuple(want for at in going[: state.settings.pipeline.max_parallel] for want in _lane_wants(state, at))
 
 
 def _lane_wants(state: RunState, at: Lane) -> tuple[Want, ...]:
-    if at.step == "done":
-        return ()
     if missing := rooms.author(state, at.label):
         return missing
     if at.step == "ask":
@@ -32,25 +30,22 @@ def _lane_wants(state: RunState, at: Lane) -> tuple[Want, ...]:
 
 
 def _arrived(state: RunState) -> RunState:
-    lanes = [_lane(state, label) for label in LABELS]
+    lanes = [_lane(state, label) for label in rooms.labels(state)]
     if any(at.step != "done" for at in lanes):
         return state
-    if any(_viable(state, at) for at in lanes):
-        return leave(state, PipelinePhase.Judging)
+    if viable := sorted(at.label for at in lanes if _viable(state, at)):
+        return leave(state, PipelinePhase.Judging, judging=Judging(entrants=tuple(viable)))
     if all(_already(state, at.label) for at in lanes):
         return leave(state, PipelinePhase.Finalizing, already="already done")
-    failed = next((at.failure for at in lanes if at.failure is not None), None)
-    if failed is not None:
-        return fail(state, failed)
+    if failed := [at.failure for at in lanes if at.failure is not None]:
+        return fail_of(state, failed)
     return fails(state, "no candidate", "no implementer changed anything", NODE, impl_seat(lanes[0].label))
 
 
 def _afresh(state: RunState) -> RunState:
-    state = state.but(lanes={}, candidates={}, winner=Label(""))
-    if state.iteration and state.iterations:
-        began = state.iterations[state.iteration - 1]
-        state = rooms.with_candidate(state.but(winner=began.label), began)
-    return rooms.rewound(state, LABELS[0], iteration_base(state))
+    before = began(state)
+    candidates, winner = ({before.label: before}, before.label) if before else ({}, Label(""))
+    return rooms.all_rewound(state.but(lanes={}, candidates=candidates, winner=winner))
 
 
 def _again(state: RunState) -> RunState:
@@ -67,8 +62,13 @@ def read(text: str) -> Claim | None:
 def _wish(state: RunState, at: Lane) -> chain.Wish:
     return chain.Wish(
         NODE, impl_seat(at.label), AgentRole.Developer, Answers.Edit, lambda memory: _brief(state, at, memory=memory),
-        lambda now, said: _told(now, at, said), reads=NODE, label=at.label,
+        lambda now, said: _told(now, at, said), reads=NODE, label=at.label, agents=_bench(state, at.label),
     )  # fmt: skip
+
+
+def _bench(state: RunState, label: Label) -> tuple[AgentId, ...]:
+    labels = rooms.labels(state)
+    return panel.bench(state.started.roles.chain(AgentRole.Developer), len(labels), labels.index(label))
 
 
 def _told(state: RunState, at: Lane, said: Outcome | Failure) -> RunState:
@@ -107,7 +107,7 @@ def _collected(state: RunState, at: Lane, event: events.EffectAnswer) -> RunStat
     if isinstance(event, events.WorkspaceLost):  # with it the work of a turn
         state, why = _keep(state, at, step="ask"), f"the work of {at.label} is gone: {event.reason}"
         return fail(state, at.failure) if at.failure else fails(state, "lost", why, NODE, impl_seat(at.label))
-    candidate = rooms.candidate(state, at.label, state.started.roles.chain(AgentRole.Developer)[0])
+    candidate = rooms.candidate(state, at.label, _bench(state, at.label)[0])
     if candidate is None or not isinstance(event, events.WorkCollected):
         return state
     why = at.failure.reason if at.failure else ""

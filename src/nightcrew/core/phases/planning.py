@@ -1,13 +1,16 @@
 """Planning: the workspace, the first look at the gate on the base, and one plan. Best effort: without a plan the task is the plan."""
 
-from nightcrew.core import brief as b, chain, events, rooms
+from msgspec import structs
+
+from nightcrew.core import brief as b, chain, events, panel, reading, rooms
 from nightcrew.core.ids import Label, SeatKey, impl_seat
 from nightcrew.core.roster import AgentRole, Answers
-from nightcrew.core.state import Marker, Phase, RunState, Want, asking, enter, iteration_base, line, red_of
+from nightcrew.core.state import Advising, Marker, Phase, RunState, Want, asking, enter, iteration_base, line, red_of
 from nightcrew.core.trouble import leave
-from nightcrew.core.work import Brief, Failure, Outcome, PipelinePhase, Purpose
+from nightcrew.core.work import Advice, Brief, Failure, Outcome, PipelinePhase, Purpose
 
-NODE, SEAT = "plan", SeatKey("plan")
+NODE, SEAT, ADVISE = "plan", SeatKey("plan"), "advise"
+SHAPE = '{"approach": "…", "tradeoff": "what it costs", "naive": "why not the obvious way", "risks": "…", "files": "…"}'
 FIRST = Label("A")
 RED_BASE = "red-base"
 
@@ -19,22 +22,50 @@ def _wants(state: RunState) -> tuple[Want, ...]:
         return rooms.commands(state, Purpose.Preflight, impl_seat(FIRST), decisive, _preflighted)
     if missing or not _asks(state):
         return missing
+    base, chains, pipeline = iteration_base(state), state.started.roles, state.settings.pipeline
+    advisors = panel.seats("advisor", pipeline.advisors if chains.chain(AgentRole.Advisor) else 0)
+    if waited := panel.awaited(state, "advising", "proposals", advisors):
+        return panel.ask(state, waited, base, lambda seat: _advise(state, seat, advisors))
     wish = chain.Wish(NODE, SEAT, AgentRole.Planner, Answers.Text, lambda _memory: _brief(state), _planned)
-    return rooms.reader(state, SEAT, iteration_base(state)) or chain.ask(state, wish)
+    if state.advising.proposals and chains.chain(AgentRole.Synthesizer):
+        wish = wish._replace(node="synthesize", seat=SeatKey("synthesis"), role=AgentRole.Synthesizer)
+    return rooms.reader(state, wish.seat, base) or chain.ask(state, wish)
+
+
+def _advise(state: RunState, seat: SeatKey, seats: tuple[SeatKey, ...]) -> chain.Wish:
+    agents = panel.bench(state.started.roles.chain(AgentRole.Advisor), len(seats), seats.index(seat))
+    return chain.Wish(
+        ADVISE, seat, AgentRole.Advisor, Answers.Structured, lambda _memory: _brief(state, advises=True),
+        lambda now, said: panel.heard(now, "advising", "proposals", seat, said), reads=ADVISE, shape=SHAPE, reasks=1, agents=agents,
+    )  # fmt: skip
+
+
+def read(text: str) -> Advice | None:
+    """An advisor's proposal."""
+    found = reading.last_fitting(text, Advice)
+    return found if found and found.approach.strip() else None
 
 
 def _planned(state: RunState, said: Outcome | Failure) -> RunState:
     return state.but(plan=said.answer if isinstance(said, Outcome) else state.plan, planned=True)
 
 
-def _brief(state: RunState) -> Brief:
-    return b.brief(
-        b.LOOK_ONLY,
-        *b.task(state),
-        *b.preflight(state),
-        "# What you are asked\n\nWrite the plan that another engineer will follow: what to change and where, in which order, which "
-        "tests show that it works, and what could go wrong. Be short and name files. Do not change anything.",
+def _brief(state: RunState, *, advises: bool = False) -> Brief:
+    told = [f"## Proposal {n}\n\n{_told(advice)}" for n, advice in enumerate(state.advising.proposals.values(), 1)]
+    ask = (
+        "Write the plan that another engineer will follow: what to change and where, in which order, which tests show that it works, "
+        "and what could go wrong. Be short and name files. Do not change anything."
     )
+    if told:
+        ask += " Take the best of the proposals and decide where they differ."
+    if advises:
+        told, ask = [], f"Propose how to do it; others propose too.\n\n{reading.json_answer(SHAPE)}"
+    known = (b.LOOK_ONLY, *b.task(state), *b.preflight(state))
+    return b.brief(*known, *(("# What advisors propose", *told) if told else ()), f"# What you are asked\n\n{ask}")
+
+
+def _told(advice: Advice) -> str:
+    return "\n".join(f"{part}: {text}" for part, text in structs.asdict(advice).items() if text)
 
 
 def _asks(state: RunState) -> bool:
@@ -58,6 +89,6 @@ def _preflighted(state: RunState, event: events.CommandsEnded) -> RunState:
 
 
 PHASE = Phase(
-    lambda state: rooms.rewound(state.but(planned=False, plan=None), FIRST, iteration_base(state)),
+    lambda state: rooms.all_rewound(state.but(planned=False, plan=None, advising=Advising())),
     arrived=lambda state: state if _wants(state) or _asks(state) else leave(state, PipelinePhase.Development), wants=_wants,
 )  # fmt: skip

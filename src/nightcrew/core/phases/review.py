@@ -1,10 +1,10 @@
 """Review: a panel reads the work (votes that differ are given once more), blocking findings are fixed in rounds, e2e is caught up last."""
 
-from nightcrew.core import basing, brief as b, chain, events, fixer, reading, rooms
-from nightcrew.core.ids import AgentId, Commit, SeatKey, Tree
+from nightcrew.core import basing, brief as b, chain, events, fixer, panel, reading, rooms
+from nightcrew.core.ids import Commit, SeatKey, Tree
 from nightcrew.core.roster import AgentRole, Answers
 from nightcrew.core.state import Basing, LandingTry, Phase, Reviewing, RunState, Validating, Want, changing, enter, line, red_of
-from nightcrew.core.trouble import REVIEW_SEATS, fail, fails, leave
+from nightcrew.core.trouble import fail_of, fails, leave
 from nightcrew.core.work import Brief, Failure, Finding, FixReport, Outcome, PipelinePhase, Purpose, Reviewed, Vote
 
 NODE, AGAIN, FIX = "review", "revote", "fix"
@@ -24,8 +24,7 @@ def _wants(state: RunState) -> tuple[Want, ...]:
         case "base":
             return basing.wants(state)
         case "ask" | "revote":
-            asked = ((seat, rooms.reader(state, seat, winner.change.head)) for seat in _awaited(state))
-            return tuple(want for seat, room in asked for want in room or chain.ask(state, _wish(state, seat)))
+            return panel.ask(state, _awaited(state), winner.change.head, lambda seat: _wish(state, seat))
         case "fix" | "collect":
             return fixer.mend(state, "reviewing", FIX, *_to_fix(state), then=_mended, shape=FIX_SHAPE)
         case "e2e":
@@ -35,9 +34,9 @@ def _wants(state: RunState) -> tuple[Want, ...]:
             return ()
 
 
-def panel(state: RunState) -> tuple[SeatKey, ...]:
+def seats(state: RunState) -> tuple[SeatKey, ...]:
     """The seats that shall review, if anybody can."""
-    return REVIEW_SEATS[: state.settings.pipeline.reviewers] if state.started.roles.chain(AgentRole.Reviewer) else ()
+    return panel.seats(NODE, state.settings.pipeline.reviewers if state.started.roles.chain(AgentRole.Reviewer) else 0)
 
 
 def _arrived(state: RunState) -> RunState:
@@ -87,7 +86,7 @@ def read_fix(text: str) -> FixReport | None:
 
 def _asking(state: RunState, **changes: object) -> RunState:
     """The run with the whole panel to be asked; nobody to ask is no panel, never one that found nothing."""
-    return _at(state, expected=panel(state), reviews={}, second={}, absent={}, step="ask", **changes)
+    return _at(state, expected=seats(state), reviews={}, second={}, absent={}, step="ask", **changes)
 
 
 def _awaited(state: RunState) -> tuple[SeatKey, ...]:
@@ -95,24 +94,18 @@ def _awaited(state: RunState) -> tuple[SeatKey, ...]:
     at = state.reviewing
     if not state.started.roles.chain(AgentRole.Reviewer):
         return ()
-    asked, told = {"ask": (at.expected, at.reviews), "revote": (tuple(at.reviews), at.second)}.get(at.step, ((), {}))
-    return tuple(seat for seat in asked if seat not in told and seat not in at.absent)
+    again = at.step == "revote"
+    return panel.awaited(state, "reviewing", "second" if again else "reviews", tuple(at.reviews) if again else at.expected)
 
 
 def _wish(state: RunState, seat: SeatKey) -> chain.Wish:
+    expected = state.reviewing.expected
     node, shape = (AGAIN, VOTE_SHAPE) if state.reviewing.step == "revote" else (NODE, SHAPE)
     return chain.Wish(
         node, seat, AgentRole.Reviewer, Answers.Structured, lambda memory: _brief(state, seat, memory=memory),
-        lambda now, said: _reviewed(now, seat, said), reads=node, shape=shape, agents=_bench(state, seat), nodes=(NODE, AGAIN),
+        lambda now, said: _reviewed(now, seat, said), reads=node, shape=shape, nodes=(NODE, AGAIN),
+        agents=panel.bench(state.started.roles.chain(AgentRole.Reviewer), len(expected), expected.index(seat)),
     )  # fmt: skip
-
-
-def _bench(state: RunState, seat: SeatKey) -> tuple[AgentId, ...]:
-    """Whom a seat asks: from its own start forward, and rather a spare agent than one with which another seat starts."""
-    agents, expected = state.started.roles.chain(AgentRole.Reviewer), state.reviewing.expected
-    starts = [agents[n % len(agents)] for n in range(len(expected))]
-    first, *rest = agents[expected.index(seat) % len(agents) :]
-    return (first, *([agent for agent in rest if agent not in starts] or rest))
 
 
 def _brief(state: RunState, seat: SeatKey, *, memory: bool) -> Brief:
@@ -143,12 +136,8 @@ def _told_review(seat: SeatKey, review: Reviewed, *, mine: bool) -> str:
 
 def _reviewed(state: RunState, seat: SeatKey, said: Outcome | Failure) -> RunState:
     at = state.reviewing
-    if isinstance(said, Failure):
-        return _at(state, absent={**at.absent, seat: said})
-    if not isinstance(said.report, Reviewed):
-        return state
-    if at.step == "revote":
-        return _at(state, second={**at.second, seat: said.report})
+    if at.step == "revote" or isinstance(said, Failure) or not isinstance(said.report, Reviewed):
+        return panel.heard(state, "reviewing", "second", seat, said)
     name = f"R{at.round}-{seat.removeprefix('review-')}"
     named = tuple(f.but(id=f"{name}-{n}") for n, f in enumerate(said.report.findings, 1))
     return _at(state, reviews={**at.reviews, seat: said.report.but(findings=named)})
@@ -157,15 +146,15 @@ def _reviewed(state: RunState, seat: SeatKey, said: Outcome | Failure) -> RunSta
 def _wave_over(state: RunState) -> RunState:
     at = state.reviewing
     if at.absent and (state.settings.review.incomplete == "block" or not at.reviews):
-        return fail(state, next(iter(at.absent.values())))
+        return fail_of(state, at.absent.values())
     if at.step == "ask" and len({review.vote for review in at.reviews.values()}) > 1:
         return _at(state, step="revote")
     return _after_panel(state)
 
 
 def _after_panel(state: RunState) -> RunState:
-    reviews = state.reviewing.reviews
-    found = tuple(f for seat in REVIEW_SEATS if seat in reviews for f in reviews[seat].findings)
+    at = state.reviewing
+    found = tuple(f for seat in at.expected if seat in at.reviews for f in at.reviews[seat].findings)
     state = _at(state, open=found)
     if not state.settings.verify.e2e:
         return _at(state, e2e=(), step="decide")
