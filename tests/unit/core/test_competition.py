@@ -5,13 +5,13 @@ from typing import Any
 import pytest
 
 from nightcrew.core.effects import DropWorkspaces, Land, NeutraliseWork, PrepareWorkspace, StartTurn
-from nightcrew.core.events import DevFixCompleted, DevFixSkipped, HandedOver, TurnEnded, WorkNeutralised
+from nightcrew.core.events import AgentCooling, DevFixCompleted, DevFixSkipped, HandedOver, TurnEnded, WorkNeutralised
 from nightcrew.core.ids import AgentId, Label, SeatKey, impl_seat
 from nightcrew.core.phases import judging
 from nightcrew.core.rooms import labels
 from nightcrew.core.settings import Pipeline, Verify
 from nightcrew.core.state import Judging
-from nightcrew.core.work import Ballot, Class, PipelinePhase, Purpose, Ranking
+from nightcrew.core.work import Ballot, Blob, Class, PipelinePhase, Purpose, Ranking
 from support.world import GATE, Sim, bad, good, story
 
 EVERYBODY = "alpha beta gamma"
@@ -202,6 +202,32 @@ def test_judges_know_no_author() -> None:
     assert all(t.read_only for t in turns(sim, "judge"))
 
 
+@pytest.mark.parametrize(
+    ("change", "told", "cut"),
+    [
+        ({"insertions": 100_000, "patch": Blob("d", 9_000_000, "end")}, "1 files, 100000 lines added", True),
+        ({"insertions": 0, "patch": Blob("d", 90, "Binary files differ")}, "only binary files or modes changed", False),
+    ],
+)
+def test_what_is_too_much_to_show_is_said(change: dict[str, Any], told: str, cut: bool) -> None:  # noqa: FBT001
+    """100,000 lines: a summary, the end, and where to look; binary files alone: said so."""
+    sim = contest()
+
+    def neutral(e: NeutraliseWork) -> WorkNeutralised:
+        found = sim.world.neutralised(e)
+        return found.but(neutral={**found.neutral, Label("B"): found.neutral[Label("B")].but(**change)})
+
+    sim.says(NeutraliseWork, neutral)
+    judged(sim)
+    asked = turns(sim, "judge")[0]
+    at = next(n for n, part in enumerate(asked.brief.parts) if part.text.startswith("# Candidate B"))
+    head, patch = asked.brief.parts[at : at + 2]
+    assert told in head.text
+    assert ("too long" in head.text) is cut
+    assert "`git diff c0 neutral" in head.text
+    assert 0 < patch.limit <= 60_000
+
+
 def test_no_author_judges_while_there_is_anybody_else() -> None:
     """Of five agents two implement: the other three judge, also where a judge gives way."""
     sim = contest(2, roster="alpha beta gamma delta eps", judge="alpha beta gamma delta eps")
@@ -379,6 +405,16 @@ def test_a_loss_to_quota_with_a_known_reset_is_waited_for() -> None:
     sim.run()
     assert sim.state.at >= 50_000.0
     assert (sim.state.phase, sim.facts(DevFixCompleted, DevFixSkipped)) == (PipelinePhase.Complete, [])
+
+
+def test_a_quorum_does_not_wait_for_one_that_sleeps() -> None:
+    """Two of three agree while the third's agents cool down for hours: the two decide, and nothing waits."""
+    sim = contest(roster="alpha beta gamma delta", judge="delta")
+    sim.says(StartTurn, lambda e: AgentCooling(key=e.key, agent=e.agent, until=90_000.0), node="judge", seat="judge-2")
+    judged(sim)
+    assert sim.state.at < 90_000.0
+    assert sim.state.judging.tally is not None
+    assert (sim.state.judging.tally.present, sim.state.judging.tally.judges, sim.state.winner) == (2, 3, "A")
 
 
 def test_a_vote_below_the_quorum_asks_those_who_did_not_vote() -> None:

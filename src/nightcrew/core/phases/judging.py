@@ -103,12 +103,19 @@ def _neutral(state: RunState, event: ev.WorkNeutralised) -> RunState:
 
 
 def _awaited(state: RunState) -> tuple[SeatKey, ...]:
-    """Who is asked now: in a deliberation one after the other, else all who have neither answered nor failed."""
+    """Who is asked now: in a deliberation one after the other, else all who have neither answered nor failed.
+
+    Nobody waits for a judge whose whole chain cools down while the others are a quorum.
+    """
     at = state.judging
     ranked = tuple(seat for seat in at.orders if seat in at.rankings)
     if at.step == "argue":
         return (*ranked * state.settings.pipeline.deliberate_rounds,)[at.spoken :][:1]
-    return panel.awaited(state, "judging", INTO[at.step], tuple(at.orders) if at.step == "rank" else ranked)
+    waited = panel.awaited(state, "judging", INTO[at.step], tuple(at.orders) if at.step == "rank" else ranked)
+    if len(getattr(at, INTO[at.step])) < tally.quorum(len(at.orders)):
+        return waited
+    asleep = {call.seat for call in state.calls.values() if call.sleeping and call.node == (NODE if at.step == "rank" else VOTE)}
+    return tuple(seat for seat in waited if seat not in asleep)
 
 
 def _wish(state: RunState, seat: SeatKey) -> chain.Wish:
