@@ -63,12 +63,12 @@ WALKS = {
     "review": Walk(small("review fix", "AgentCooling refused ok WorkCollected", ladder=SKIPS, reviewers=1, **TWO), 5_000),
     "checks": Walk(small("e2e fix", "AgentCooling CommandsEnded refused", ladder=SKIPS, reviewers=1, **TWO, **E2E), 5_000),
     "quota": Walk(small("implement", "quota AgentCooling", ladder=SKIPS, **TWO), 12_000),
-    "a default limit": Walk(small("implement", "AgentCooling refused", "answer cancel", limits=turns(Limit(3))), 9_000),
+    "a default limit": Walk(small("implement", "AgentCooling refused", "answer cancel", limits=turns(Limit(3))), 7_000),
     "my limit": Walk(small("implement", "AgentCooling refused", "park", limits=turns(Limit(4, mine=True))), 700),
     "workspaces": Walk(small("*", "AgentCooling WorkspaceLost", ladder=SKIPS), 1_500),
     "steps": Walk(small("*", "AgentCooling StepFailed", ladder=SHORT), 4_000),
     "our bugs": Walk(small("*", "AgentCooling HandlerCrashed TurnLost", ladder=SHORT), 9_000),
-    "competition": Walk(small("vote", "refused", ladder=SHORT, **{**RIVALS, "judges": 1}), 40),
+    "competition": Walk(small("judge", "refused", ladder=Ladder(dev_fix=False, ceiling=2), **RIVALS), 1_900),
     "marker": Walk(small("marker finalize", "", "cancel park answer"), 9_000),
     "people": Walk(
         small("implement gate", "AgentCooling refused CommandsEnded", "cancel park answer", ladder=Ladder(ceiling=3)), 8_000
@@ -84,7 +84,7 @@ WIDER = {
     "base": small("sync rebase", "AgentCooling BaseSynced refused", ladder=SKIPS, **TWO),
     "landing": small("land commit", "AgentCooling LandingRefused CommitMade CommitRefused refused", ladder=SKIPS, **TWO),
     "every end of a turn": small("implement", ladder=SHORT, **TWO),
-    "competition": small("judge vote", "AgentCooling refused ok", ladder=SHORT, **RIVALS),
+    "competition": small("judge deliberate vote", "AgentCooling refused ok", ladder=SHORT, **RIVALS),
     "everything": ALL,
 }
 """Walked only where time does not matter."""

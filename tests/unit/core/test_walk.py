@@ -6,6 +6,7 @@ import pytest
 from msgspec import structs
 
 from nightcrew.core import reducer
+from nightcrew.core.effects import StartTurn
 from nightcrew.core.events import (
     AgentCooling,
     CancelAsked,
@@ -18,6 +19,7 @@ from nightcrew.core.events import (
     TurnEnded,
     Wanted,
 )
+from nightcrew.core.ids import AgentId, SeatKey
 from nightcrew.core.state import RunState
 from nightcrew.core.work import Class, PipelinePhase
 from support.invariants import Reduce, Want
@@ -279,6 +281,27 @@ def turned(want: Wanted) -> Wanted:
         return want
     line = want.event.handover
     return Record(HandedOver(handover=structs.replace(line, from_agent=line.to_agent, to_agent=line.from_agent)))
+
+
+def test_a_judge_of_its_own_work_is_found() -> None:
+    """Nobody judges what he made while there is anybody else."""
+
+    def judges(_state: RunState, want: tuple[Wanted, ...]) -> tuple[Wanted, ...]:
+        return tuple(
+            structs.replace(w, agent=AgentId("alpha")) if isinstance(w, StartTurn) and w.node == "judge" else w for w in want
+        )
+
+    assert broken(found(WALKS["competition"].bounds, want=asking(judges))) == "judges are no authors"
+
+
+def test_a_vote_of_nobody_is_found() -> None:
+    """A winner has the ballots of a quorum, each of a judge who ranked."""
+
+    def stuffs(_before: RunState, _entry: Entry, after: RunState) -> RunState:
+        strange = {SeatKey("judge-9"): next(iter(after.judging.ballots.values()))} if after.judging.ballots else {}
+        return after.within("judging", ballots={**after.judging.ballots, **strange})
+
+    assert broken(found(WALKS["competition"].bounds, folding(stuffs))) == "winners have a quorum"
 
 
 # ── what a shape is ──────────────────────────────────────────────────────────────────────────────────────────────────
