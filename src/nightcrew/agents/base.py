@@ -20,7 +20,8 @@ class Turn(Struct, frozen=True, kw_only=True):
     session: str = ""  # a conversation to open …
     resume: str = ""  # … or to continue; at most one of the two
     read_only: bool = False
-    prior_usd: float = 0.0  # what the continued conversation had cost before
+    prior_usd: float = 0.0  # what the continued conversation had cost before …
+    prior_tokens: int = 0  # … and taken
     run: str = ""
     agent: str = ""
     node: str = ""
@@ -29,12 +30,16 @@ class Turn(Struct, frozen=True, kw_only=True):
 
 
 class Launch(Struct, frozen=True):
-    """How the turn's process is started, its prompt on standard input; a path may begin with `~`, the HOME the turn runs with."""
+    """How the turn's process is started and watched, its prompt on standard input; a path may begin with `~`, the HOME of the turn."""
 
     argv: tuple[str, ...]
     env: dict[str, str] = {}  # added to the environment
     login_paths: tuple[str, ...] = ()  # visible and writable in a sandbox
     session_paths: tuple[str, ...] = ()  # transcripts, which no other seat may read
+    stop_signals: tuple[tuple[str, float], ...] = (("TERM", 5.0),)  # in this order, each with its grace in seconds
+    quiet_s: float = 0.0  # it may print nothing for so long while it tries again
+    closing: tuple[str, ...] = ()  # how its last line begins, and after a `*` what it holds too: after that it only lingers
+    loops: tuple[str, int] = ("", 0)  # what it prints for ever when it goes in circles, and how often is often enough
 
 
 class Judged(NamedTuple):

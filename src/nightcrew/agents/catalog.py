@@ -3,21 +3,34 @@
 import os
 import shutil
 import sys
+import tomllib
+from functools import cache
 from importlib import import_module
+from pathlib import Path
 from typing import Literal, NamedTuple, cast
+
+import msgspec
 
 from nightcrew.agents.base import Adapter
 from nightcrew.core.ids import AgentId
 from nightcrew.core.roster import Agent, Answers
 
 
-class Kind(NamedTuple):
-    """One kind of agent: what it can answer (decision 0029), which program is started for it, and what that gets."""
+class Kind(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One kind of agent, a table of `catalog.toml`: which program is started for it, what that gets and what it can."""
 
-    answers: tuple[Answers, ...]
-    # One of the kind's name on PATH; the first word of the roster's command; our interpreter with a program of `players`.
-    runs: Literal["program", "argv", "player"]
-    passes: tuple[str, ...] = ()  # the only variables of the person's environment it gets: its login, its endpoint
+    answers: tuple[Answers, ...] = tuple(Answers)  # decision 0029
+    # One of the kind's name on PATH; the first word of the roster's command, by itself or through a client of ours; a player of ours.
+    runs: Literal["program", "argv", "client", "player"] = "program"
+    passes: tuple[str, ...] = ()
+    login: tuple[str, ...] = ()
+    sessions: Literal["", "its own", "chosen"] = ""
+    looks: bool = False
+    resets: bool = False
+    tokens: bool = False
+    money: bool = False
+    silent: bool = False
+    bad: dict[str, str] = {}
 
 
 class Resolved(NamedTuple):
@@ -27,29 +40,22 @@ class Resolved(NamedTuple):
     why_not: str = ""
 
 
-_CLAUDE = (
-    "CLAUDE_CODE_OAUTH_TOKEN",
-    "CLAUDE_CONFIG_DIR",
-    *(f"ANTHROPIC_{n}" for n in ("API_KEY", "AUTH_TOKEN", "BASE_URL", "CUSTOM_HEADERS")),
-)
-KINDS: dict[str, Kind] = {
-    "claude": Kind(tuple(Answers), "program", _CLAUDE),
-    "command": Kind((Answers.Edit,), "argv"),
-    "scripted": Kind(tuple(Answers), "player"),
-}
-"""By name, which is also its module's and, for a `program`, what is looked for on PATH: one line more for an agent more."""
+@cache
+def kinds() -> dict[str, Kind]:
+    """All kinds by name."""
+    return msgspec.convert(tomllib.loads(Path(__file__).with_suffix(".toml").read_text("utf-8")), dict[str, Kind])
 
 
 def adapter(kind: str) -> Adapter:
-    """The adapter module of a kind in `KINDS`, loaded now."""
+    """The adapter module of a kind, loaded now."""
     return cast("Adapter", import_module(f"nightcrew.agents.{kind}"))
 
 
 def resolve(agent: Agent, path: str) -> Resolved:
     """Which program `agent` is on this machine: where it was before, then on `path` (a PATH)."""
-    if agent.kind not in KINDS:
-        return Resolved("", f"there is no kind of agent called {agent.kind!r}; there are {', '.join(KINDS)}")
-    runs = KINDS[agent.kind].runs
+    if agent.kind not in kinds():
+        return Resolved("", f"there is no kind of agent called {agent.kind!r}; there are {', '.join(kinds())}")
+    runs = kinds()[agent.kind].runs
     if runs != "program" and not agent.command:
         return Resolved("", f"agent {agent.id!r} of kind {agent.kind!r} has no command")
     if runs == "player":
@@ -63,7 +69,7 @@ def resolve(agent: Agent, path: str) -> Resolved:
 def found(path: str) -> list[Agent]:
     """A roster made from the model programs found on `path`, for a machine without any configuration; best known first."""
     return [
-        Agent(id=AgentId(name), kind=name, answers=KINDS[name].answers, program=resolved.program)
+        Agent(id=AgentId(name), kind=name, answers=kinds()[name].answers, program=resolved.program)
         for name in looked_for()
         if (resolved := _program(name, path)).program
     ]
@@ -71,7 +77,7 @@ def found(path: str) -> list[Agent]:
 
 def looked_for() -> tuple[str, ...]:
     """The names of all programs that `found` looks for, to say what is missing."""
-    return tuple(name for name, kind in KINDS.items() if kind.runs == "program")
+    return tuple(name for name, kind in kinds().items() if kind.runs == "program")
 
 
 def _program(name: str, path: str) -> Resolved:

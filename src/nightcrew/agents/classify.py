@@ -26,6 +26,7 @@ LIMITS = {  # our own bounds, by the supervisor's word for them
     "idle": "printed nothing for too long",
     "first_output": "printed nothing at all for too long",
     "flood": "printed more than a turn may",
+    "loop": "went in circles",
 }
 _CLOSING = frozenset({"result", "turn.completed", "turn.failed"})
 _ANSWERS = frozenset({"assistant", "text", "agent_message_chunk", "message_end"})

@@ -153,7 +153,7 @@ def _roster(config: Config, env: Mapping[str, str]) -> tuple[tuple[Agent, ...], 
     roster = []
     for agent in config.roster:
         program = found[agent.id].program
-        tells = bool(program) and catalog.KINDS[agent.kind].runs == "program"
+        tells = bool(program) and catalog.kinds()[agent.kind].runs == "program"
         version = jobs.version((program, "--version"), env) if tells else ""
         roster.append(structs.replace(agent, program=program, version=version))
     return tuple(roster), tuple(f"agent {name}: {why}" for name, why in missing.items())
@@ -162,7 +162,7 @@ def _roster(config: Config, env: Mapping[str, str]) -> tuple[tuple[Agent, ...], 
 def _check_rights(config: Config, roster: tuple[Agent, ...]) -> str:
     """The sandbox mode of the run; a model with full rights needs one that shelters files, unless the machine says otherwise."""
     mode = jobs.mode_of(config.settings.shelter.mode)
-    real = [agent.id for agent in roster if catalog.KINDS[agent.kind].runs == "program"]
+    real = [agent.id for agent in roster if catalog.kinds()[agent.kind].runs in {"program", "client"}]
     if real and mode != "bwrap" and not config.open_rights:
         hint = "install bubblewrap (or in the clone: pip install '.[sandbox]'), or say --no-sandbox"
         raise UserError(f"{', '.join(real)} would run with full rights and no file-system sandbox here", hint)

@@ -48,8 +48,10 @@ class AgentRow(Struct, frozen=True):
 
 def load_config(repo: Repo | None, env: Mapping[str, str], overrides: Mapping[str, str]) -> Config:
     """The settings that hold for a repository; with no agents configured, those found on PATH."""
-    told = [(name, kind, name != "command") for name, kind in catalog.KINDS.items()]
-    kinds = {name: KindInfo(kind.answers, argv=kind.runs != "program", model=real, money=real) for name, kind, real in told}
+    kinds = {
+        name: KindInfo(kind.answers, kind.runs != "program", kind.runs in {"program", "player"}, kind.money)
+        for name, kind in catalog.kinds().items()
+    }
     top, found = repo.work_tree if repo else None, tuple(catalog.found(env.get("PATH", "")))
     return load(top, machine_file=machine_file(env), kinds=kinds, overrides=overrides, found=found)
 

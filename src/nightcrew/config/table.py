@@ -14,7 +14,7 @@ Reader = Callable[[Any], Any]  # from a TOML value to the core's, never None; ra
 Spot = tuple[str | int, ...]  # the way to a key or an item of a list: `("agents", 0, "env")`
 Said = list[tuple[Spot, UserError]]
 # Keys, words and kinds of agent that the project plans and this version refuses (rulings 42).
-LATER = ("approve", "pr", "codex", "opencode", "gemini", "qwen", "acp")
+LATER = ("approve", "pr")
 
 
 class Many(NamedTuple):

@@ -321,7 +321,8 @@ def took_turn(state: RunState, key: SeatKey, outcome: Outcome, slot: SlotId) -> 
     """The run after the agent in `key` took a turn in `slot` and told which conversation it was."""
     seat = state.seats[key]
     told = outcome.session or seat.reported
-    seat = seat.but(turns=seat.turns + 1, reported=told, usd=seat.usd + (outcome.usd or 0.0), slot=slot if told else seat.slot)
+    usd, tokens = seat.usd + (outcome.usd or 0.0), seat.tokens + (outcome.tokens or 0)
+    seat = seat.but(turns=seat.turns + 1, reported=told, usd=usd, tokens=tokens, slot=slot if told else seat.slot)
     return sat_down(state, seat)
 
 

@@ -34,7 +34,8 @@ class SeatState(Data, frozen=True, omit_defaults=True, kw_only=True):
     minted: str
     turns: int = 0
     reported: str = ""
-    usd: float = 0.0  # what this conversation has cost so far, for programs that only tell the sum
+    usd: float = 0.0  # what this conversation has cost and taken so far, for programs that only tell the sum
+    tokens: int = 0
     slot: SlotId = SlotId("")
 
 

@@ -80,12 +80,12 @@ async def _admit(effect: StartTurn, ctx: Ctx, agent: Agent) -> ev.EffectAnswer |
 
 def _turn(effect: StartTurn, ctx: Ctx, agent: Agent) -> Turn:
     seat, mine = ctx.state().seats.get(effect.seat), ctx.tools.operator_env
-    login = {name: mine[name] for name in catalog.KINDS[agent.kind].passes if name in mine}
+    login = {name: mine[name] for name in catalog.kinds()[agent.kind].passes if name in mine}
     return Turn(
         program=catalog.resolve(agent, mine.get("PATH", "")).program or agent.program, prompt_file=ctx.folder / "prompt.md",
         cwd=ctx.workspace(effect.slot).path, command=agent.command, env=login | ctx.tools.secrets.get(agent.id, {}),
         model=agent.model, session=effect.session, resume=effect.resume, read_only=effect.read_only,
-        prior_usd=seat.usd if seat and effect.resume else 0.0,
+        prior_usd=seat.usd if seat and effect.resume else 0.0, prior_tokens=seat.tokens if seat and effect.resume else 0,
         run=ctx.run, agent=agent.id, node=effect.node, seat=effect.seat, label=effect.label,
     )  # fmt: skip
 
@@ -106,8 +106,8 @@ def _start(effect: StartTurn, ctx: Ctx, agent: Agent, turn: Turn) -> Running | E
         if path.suffix != ".json" and not path.exists():
             path.mkdir(mode=0o700, parents=True)
     box = jobs.sandbox(
-        ctx, ctx.workspace(effect.slot), ctx.folder, read_only=effect.read_only, writable=login,
-        seen=[jobs.door(env), *(path for path in programs if path not in login)],
+        ctx, ws := ctx.workspace(effect.slot), ctx.folder, read_only=effect.read_only, writable=login,
+        seen=[jobs.door(env), *(path for path in programs if path not in {*login, ws.path})],
         private=[(seat / str(n), jobs.expand(path, home)) for n, path in enumerate(launch.session_paths)],
     )  # fmt: skip
     if _blind(effect, ctx):
@@ -121,7 +121,9 @@ def _start(effect: StartTurn, ctx: Ctx, agent: Agent, turn: Turn) -> Running | E
         box = replace(box, read_only=seen, hidden=(*box.hidden, *shut))
     order = Job(
         argv=launch.argv, cwd=turn.cwd, env=env, mark=effect.key, stdin=turn.prompt_file, sandbox=box,
-        total_s=effect.total_s or limits.turn_s, idle_s=limits.idle_s, first_output_s=limits.first_output_s,
+        total_s=effect.total_s or limits.turn_s, idle_s=limits.idle_s and max(limits.idle_s, launch.quiet_s),
+        first_output_s=limits.first_output_s and max(limits.first_output_s, launch.quiet_s),
+        stop_signals=launch.stop_signals, closing=launch.closing, loops=launch.loops,
     )  # fmt: skip
     return job.start(ctx.folder, order)
 

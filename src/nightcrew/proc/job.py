@@ -26,6 +26,8 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
 
     `env` is all of the environment but the mark (NIGHTCREW_TURN), which is unlike any other job's. Until the first output, on stdout or stderr, only its own
     limit counts, if set. `stop_signals` go to the job's group, each with its grace, then what is left is killed. Beyond `output_cap` bytes the job is stopped.
+    `closing` and `loops` are an adapter's (`agents.base.Launch`): what stdout's last line looks like once all is said (then `linger_s` is
+    left to leave), and when the job goes in circles.
     """
 
     argv: tuple[str, ...]
@@ -39,6 +41,9 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
     first_output_s: float = 0.0
     stop_signals: tuple[tuple[str, float], ...] = (("TERM", 5.0),)
     output_cap: int = 512 * 1024 * 1024
+    closing: tuple[str, ...] = ()
+    linger_s: float = 10.0
+    loops: tuple[str, int] = ("", 0)
 
 
 class Running(msgspec.Struct, frozen=True):
@@ -62,7 +67,8 @@ class Running(msgspec.Struct, frozen=True):
 class Exit(msgspec.Struct, frozen=True, kw_only=True):
     """How a job ended, times in seconds since the epoch; `code` is the shell's, 128+n for a death by signal n, which `signal` repeats.
 
-    `stopped_by`: "" by itself · total, idle, first_output (limits) · flood (output_cap) · stop (asked by `stop`) · shutdown (told to end by somebody else).
+    `stopped_by`: "" by itself · total, idle, first_output (limits) · flood (output_cap) · loop (in circles) · closed (lingered after its end) ·
+    stop (asked by `stop`) · shutdown (told to end by somebody else).
     """
 
     code: int

@@ -27,6 +27,7 @@ _RESET = {*_WAITED, signal.SIGPIPE, signal.SIGQUIT, signal.SIGXFSZ, signal.SIGUS
 _SET_PDEATHSIG, _SET_CHILD_SUBREAPER = 1, 36
 _NEVER = 1e9  # 30 years
 _LOOK_S = 1.0  # while output flows it is looked at this often; while there is none, never
+_TAIL = 256 * 1024  # bytes: no more of the output is looked at for what it says
 _CLAIM_S = 30.0  # how long a holder of the lock may take to say who it is
 _RECORD_BYTES = 512
 
@@ -156,27 +157,42 @@ class _Watch:
         """Wait for the end ("") or for a reason to stop the job."""
         total_s, first_s, idle_s = (self.orders[f"{name}_s"] or _NEVER for name in ("total", "first_output", "idle"))
         began = grew = time.monotonic()  # stands still while the machine is suspended
-        size, look_at = 0, 0.0
+        size, look_at, over = 0, 0.0, ""
         while self.reap() and self.running:
             now = time.monotonic()
             if now >= look_at:
                 look_at = self._arm(now)
             if (seen := sum(os.fstat(fd).st_size for fd in self.outputs)) != size:
-                size, grew = seen, now
+                size, grew, over = seen, now, self._over()
             if os.path.exists("stop"):
                 return "stop"
             if self.told:
                 return "shutdown"
-            if size > self.orders["output_cap"]:
-                return "flood"
+            if size > self.orders["output_cap"] or over == "loop":
+                return over or "flood"
             starting = first_s != _NEVER and not size
             silent = (began + first_s, "first_output") if starting else (grew + idle_s, "idle")
+            silent = min(silent, (grew + self.orders["linger_s"], over)) if over else silent
             due, limit = min((began + total_s, "total"), silent)
             if due <= now:
                 return limit
             if self._sleep(min(due, look_at) - now) == signal.SIGIO:
                 look_at = time.monotonic() + _LOOK_S  # after output the kernel is asked again only after a pause
         return ""
+
+    def _over(self) -> str:
+        """Whether what was printed last says that the work is done ("closed") or goes in circles ("loop")."""
+        closing, (loop, often) = self.orders["closing"], self.orders["loops"]
+        if not closing and not often:
+            return ""
+        with open("stdout", "rb") as file:
+            file.seek(max(0, os.fstat(file.fileno()).st_size - _TAIL))
+            tail = file.read()
+        if often and tail.count(loop.encode()) >= often:
+            return "loop"
+        line = tail[tail.rfind(b"\n", 0, -1) + 1 :] if tail.endswith(b"\n") else b""
+        parts = (pattern.encode().partition(b"*") for pattern in closing)
+        return "closed" if any(line.startswith(begin) and inside in line for begin, _, inside in parts) else ""
 
     def stop(self) -> None:
         """Signal the job's group until it ends, each signal with its grace; in a namespace not the sandbox's program, whose end would be the job's."""

@@ -5,10 +5,8 @@ import time
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from support.models import speech
 from support.models.scenario import Fault, Request, Say
-
-Reply = tuple[int, dict[str, str], dict[str, Any]]
-"""Status, headers, body."""
 
 USAGE = {"input_tokens": 1200, "cache_read_input_tokens": 100, "cache_creation_input_tokens": 0}
 
@@ -18,28 +16,11 @@ def asked(path: str, headers: Mapping[str, str], body: dict[str, Any]) -> Reques
     messages = body.get("messages") or []
     last = messages[-1]["content"] if messages else ""
     results = isinstance(last, list) and any(block.get("type") == "tool_result" for block in last)
-    tools = tuple(tool["name"] for tool in body.get("tools") or [])
-    said = [*_texts(body.get("system")), *_texts([message["content"] for message in messages])]
-    return Request(path, headers, body, "\n".join(said), tools, results)
+    said = "\n".join(speech.texts([body.get("system"), [message["content"] for message in messages]]))
+    return Request(path, headers, body, said, speech.offers(body.get("tools") or [], "input_schema"), results)
 
 
-def _texts(content: object) -> Iterator[str]:
-    """All texts in some content, in order."""
-    match content:
-        case str():
-            yield content
-        case list():
-            for item in content:
-                yield from _texts(item)
-        case {"text": str(text)}:
-            yield text
-        case {"content": inner}:
-            yield from _texts(inner)
-        case _:
-            pass
-
-
-def message(say: Say, model: str, number: int) -> dict[str, Any]:
+def message(say: Say, model: str, number: int, _: Request) -> dict[str, Any]:
     """A good answer, whole."""
     content: list[dict[str, Any]] = [{"type": "text", "text": say.text}] if say.text else []
     content += [
@@ -78,8 +59,7 @@ def stream(whole: dict[str, Any]) -> Iterator[bytes]:
 
 
 def _event(kind: str, **fields: Any) -> bytes:
-    """One server-sent event."""
-    return f"event: {kind}\ndata: {json.dumps({'type': kind, **fields})}\n\n".encode()
+    return speech.data({"type": kind, **fields}, kind)
 
 
 ERRORS: dict[str, tuple[int, str, str]] = {
@@ -94,7 +74,7 @@ ERRORS: dict[str, tuple[int, str, str]] = {
 """Faults by name: status, error type and message."""
 
 
-def error(fault: Fault) -> Reply:
+def error(fault: Fault) -> speech.Reply:
     """A fault as the service answers it; a spent plan limit carries its windows in headers."""
     status, kind, said = ERRORS[fault.name]
     again: dict[str, str] = {"x-should-retry": "true"} if fault.name in {"overloaded", "rate_limit"} else {}

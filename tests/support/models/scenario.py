@@ -9,7 +9,7 @@ class Call(NamedTuple):
     """A tool that the model wants used: its name as the request offers it, and its input."""
 
     tool: str
-    input: dict[str, Any]
+    input: dict[str, Any] | str
 
 
 class Say(NamedTuple):
@@ -21,13 +21,21 @@ class Say(NamedTuple):
 
 
 class Fault(NamedTuple):
-    """A bad answer, by name; `reset_in_s` says when a quota comes back."""
+    """A bad answer, by name (`stall` is none at all, `stall_mid` one that falls silent); `reset_in_s` says when a quota comes back."""
 
     name: str
     reset_in_s: int = 3600
 
 
 Answer = Say | Fault
+
+
+class Offer(NamedTuple):
+    """A tool on offer: the names of its input, those that it must have (with a value that will do), and its sort."""
+
+    properties: tuple[str, ...] = ()
+    required: Mapping[str, object] = {}
+    sort: str = ""
 
 
 class Request(NamedTuple):
@@ -37,15 +45,15 @@ class Request(NamedTuple):
     headers: Mapping[str, str]
     body: dict[str, Any]
     text: str
-    tools: tuple[str, ...]
+    tools: Mapping[str, Offer]
     after_tool: bool
     """The last message brings the results of tools."""
 
     @property
     def cwd(self) -> str:
         """The folder that the program says it works in; empty when it says none."""
-        found = re.findall(r"orking directory: (\S.*)", self.text)
-        return str(found[0]).strip() if found else ""
+        found = re.search(r"orking directory: (\S.*)|<cwd>(.+?)</cwd>|[Dd]irector(?:y|ies): *\s*-? *(/\S+)", self.text)
+        return next(group for group in found.groups() if group).strip() if found else ""
 
 
 Scenario = Callable[[Request], Answer]

@@ -4,10 +4,20 @@ import json
 import threading
 import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from types import ModuleType
 from typing import Any, Self
 
-from support.models import messages
+from support.models import google, messages, openai
 from support.models.scenario import Fault, Request, Scenario
+
+SERVICES = {
+    "/messages": messages,
+    "/responses": openai,
+    "/chat/completions": openai,
+    ":generateContent": google,
+    ":streamGenerateContent": google,
+}
+"""The formats, by how an address ends."""
 
 
 class ModelServer:
@@ -72,25 +82,31 @@ class _Handler(BaseHTTPRequestHandler):
         path = self.path.split("?")[0]
         if path.endswith("/count_tokens"):
             return self._whole(200, {}, {"input_tokens": 1234})
-        if not path.endswith("/messages"):
+        if path.endswith(":countTokens"):
+            return self._whole(200, {}, {"totalTokens": 1234})
+        service = next((service for end, service in SERVICES.items() if path.endswith(end)), None)
+        if service is None:
             return self.do_GET()
-        request = messages.asked(path, dict(self.headers), body)
+        request: Request = service.asked(path, dict(self.headers), body)
         with self.models.deciding:
             self.models.requests.append(request)
             number, answer = len(self.models.requests), self.models.scenario(request)
         if isinstance(answer, Fault):
-            return self._fault(answer)
+            return self._fault(answer, service)
         time.sleep(answer.delay_s)
-        whole = messages.message(answer, str(body.get("model")), number)
-        return self._stream(whole) if body.get("stream") else self._whole(200, {}, whole)
+        whole = service.message(answer, str(body.get("model")), number, request)
+        flows = body.get("stream") or path.endswith(":streamGenerateContent")
+        return self._stream([*service.stream(whole), b""]) if flows else self._whole(200, {}, whole)
 
-    def _fault(self, fault: Fault) -> None:
+    def _fault(self, fault: Fault, service: ModuleType) -> None:
         """An error, or no answer at all until the service ends."""
-        if fault.name == "stall":
-            self.models.over.wait()
-            self.close_connection = True
-            return
-        self._whole(*messages.error(fault))
+        if not fault.name.startswith("stall"):
+            return self._whole(*service.error(fault))
+        if fault.name == "stall_mid":
+            self._stream([b": a first sign of life\n\n"])
+        self.models.over.wait()
+        self.close_connection = True
+        return None
 
     def _whole(self, status: int, headers: dict[str, str], body: dict[str, Any]) -> None:
         """An answer in one piece."""
@@ -102,11 +118,11 @@ class _Handler(BaseHTTPRequestHandler):
         if self.command != "HEAD":
             self.wfile.write(data)
 
-    def _stream(self, whole: dict[str, Any]) -> None:
-        """An answer in events."""
+    def _stream(self, events: list[bytes]) -> None:
+        """An answer in events; an empty one ends it."""
         self.send_response(200)
         for name, value in {"content-type": "text/event-stream", "transfer-encoding": "chunked"}.items():
             self.send_header(name, value)
         self.end_headers()
-        for event in [*messages.stream(whole), b""]:
+        for event in events:
             self.wfile.write(b"%x\r\n%s\r\n" % (len(event), event))

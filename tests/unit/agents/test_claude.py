@@ -126,7 +126,8 @@ def test_leaving_in_the_middle_is_a_crash_and_half_a_line_is_half_an_answer() ->
 
 def test_money_is_of_this_turn_alone() -> None:
     """The program adds money up over a continued conversation; tokens it counts anew."""
-    whole, rest = judged("session_resume_same_dir"), judged("session_resume_same_dir", resume="s-1", prior_usd=0.00414)
+    whole = judged("session_resume_same_dir")
+    rest = judged("session_resume_same_dir", resume=whole.session, prior_usd=0.00414)
     assert whole.usd == pytest.approx(0.00828)
     assert rest.usd == pytest.approx(0.00414)
     assert whole.tokens == rest.tokens == 1334
@@ -163,8 +164,8 @@ def test_a_reader_continues_and_looks_only() -> None:
 
 def test_only_the_login_is_passed_on() -> None:
     """Of the person's environment the program gets its own login and endpoint, nothing of a forge."""
-    assert {"ANTHROPIC_API_KEY", "CLAUDE_CODE_OAUTH_TOKEN"} <= set(catalog.KINDS["claude"].passes)
-    assert all(name.startswith(("ANTHROPIC_", "CLAUDE_")) for name in catalog.KINDS["claude"].passes)
+    assert {"ANTHROPIC_API_KEY", "CLAUDE_CODE_OAUTH_TOKEN"} <= set(catalog.kinds()["claude"].passes)
+    assert all(name.startswith(("ANTHROPIC_", "CLAUDE_")) for name in catalog.kinds()["claude"].passes)
 
 
 def test_last_words_of_the_dead_do_not_decide() -> None:

@@ -81,10 +81,6 @@ MISTAKES = [
     ),
     ("agents = []\n", "1: agents: [] is not a list of agents, each under [[agents]]"),
     (
-        "[[agents]]\nid = 'x'\nkind = 'codex'\n",
-        '3: agents.kind: "codex" is not one of claude, command (it comes in a later version)',
-    ),
-    (
         "[[agents]]\nid = 'x'\nkind = 'cluade'\n",
         '3: agents.kind: "cluade" is not one of claude, command (did you mean "claude"?)',
     ),

@@ -54,6 +54,30 @@ def test_flood_is_stopped(folder: Path) -> None:
     assert ended(folder).stopped_by == "flood"
 
 
+def test_who_has_said_all_may_not_linger(folder: Path, mode: Mode) -> None:
+    """A job whose last line is its closing one is given a short grace and stopped, whatever the other limits are."""
+    script = """echo '{"type":"end","of":"work"}'; exec sleep 600"""
+    start(folder, job(folder, script, mode, closing=('{"type":"end"*"of":"work"',), linger_s=0.3))
+    assert ended(folder).stopped_by == "closed"
+
+
+@pytest.mark.parametrize(
+    "line", ['{"type":"end","of":"step"}', 'they say {"type":"end","of":"work"}', '{"type":"end","of":"work"}\\n{"type":"more"}']
+)
+def test_what_only_looks_like_the_end_is_none(folder: Path, line: str) -> None:
+    """Another line of that type, words about it, or something said after it: the job goes on to its own end."""
+    script = f"""printf '{line}\\n'; sleep 1; exit 3"""
+    start(folder, job(folder, script, closing=('{"type":"end"*"of":"work"',), linger_s=0.2))
+    record = ended(folder)
+    assert (record.stopped_by, record.code) == ("", 3)
+
+
+def test_going_in_circles_is_stopped(folder: Path) -> None:
+    """A job that prints the same again and again, never silent, is stopped long before its time is over."""
+    start(folder, job(folder, "while :; do echo once more; sleep 0.05; done", loops=("once more", 5)))
+    assert ended(folder).stopped_by == "loop"
+
+
 def test_a_hundred_megabytes_pass(folder: Path) -> None:
     """Much is not without end."""
     start(folder, job(folder, "head -c 100000000 /dev/zero"))

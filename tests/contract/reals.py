@@ -1,0 +1,115 @@
+"""The real agent programs: where each comes from, the account with a dummy key that it gets, and a workspace to work in."""
+
+import json
+import os
+import subprocess
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from nightcrew.agents import catalog
+from nightcrew.agents.base import Judged, Turn
+from nightcrew.core.ids import AgentId, SeatKey, session_id
+from support.models.server import ModelServer
+from unit.agents.ends import End, returned
+
+
+class Real(NamedTuple):
+    """A program: its package with the version, its model, and how many requests of its own a fault may take."""
+
+    package: str
+    model: str
+    tries: int
+
+    @property
+    def version(self) -> str:
+        """The pinned version."""
+        return self.package.rpartition("@")[2]
+
+
+REALS = {
+    "claude": Real("@anthropic-ai/claude-code@2.1.332", "claude-sonnet-4-5", 4),
+    "codex": Real("@openai/codex@0.171.0", "gpt-5.5", 6),
+    "opencode": Real("opencode-ai@1.18.33", "lab/model", 12),
+    "gemini": Real("@google/gemini-cli@0.61.0", "gemini-2.5-pro", 4),
+    "qwen": Real("@qwen-code/qwen-code@0.24.4", "model", 12),
+}
+
+
+def account(kind: str, url: str, home: Path) -> dict[str, str]:
+    """The variables of an account that has only a dummy key for this service; what the program reads from files is in `home` then."""
+    match kind:
+        case "claude":
+            return {"ANTHROPIC_BASE_URL": url, "ANTHROPIC_API_KEY": "sk-dummy"}
+        case "codex":
+            told = f'model_provider = "lab"\n[model_providers.lab]\nname = "lab"\nbase_url = "{url}/v1"\n'
+            _file(home / ".codex/config.toml", f'{told}env_key = "OPENAI_API_KEY"\nwire_api = "responses"\n')
+            return {"OPENAI_API_KEY": "sk-dummy"}
+        case "opencode":
+            models = {"model": {"name": "model", "limit": {"context": 200000, "output": 8000}}}
+            options = {"baseURL": f"{url}/v1", "apiKey": "sk-dummy"}
+            lab = {"npm": "@ai-sdk/openai-compatible", "name": "lab", "options": options, "models": models}
+            return {"OPENCODE_CONFIG_CONTENT": json.dumps({"share": "disabled", "provider": {"lab": lab}})}
+        case "gemini":
+            _file(home / ".gemini/settings.json", '{"security": {"auth": {"selectedType": "gemini-api-key"}}}')
+            return {"GOOGLE_GEMINI_BASE_URL": url, "GEMINI_API_KEY": "dummy"}
+        case _:
+            return {"OPENAI_BASE_URL": f"{url}/v1", "OPENAI_API_KEY": "sk-dummy"}
+
+
+def _file(path: Path, text: str) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text)
+
+
+class Crew(NamedTuple):
+    """A program, its account and a workspace."""
+
+    kind: str
+    program: Path
+    server: ModelServer
+    env: Mapping[str, str]
+    folder: Path
+
+    def minted(self, generation: int = 0) -> str:
+        """A conversation id as a run would mint it."""
+        return session_id("contract", SeatKey("impl-A"), generation, AgentId(self.kind))
+
+    def turn(self, prompt: str, **told: Any) -> Turn:
+        """A turn in the workspace."""
+        file = self.folder / "prompt"
+        file.write_text(prompt)
+        passed = {name: self.env[name] for name in catalog.kinds()[self.kind].passes if name in self.env}
+        slot, model = self.folder / "slot", REALS[self.kind].model
+        return Turn(program=str(self.program), prompt_file=file, cwd=slot, model=model, env=passed, **told)
+
+    def start(self, turn: Turn) -> subprocess.Popen[bytes]:
+        """Start a turn as the engine would, without a supervisor."""
+        launch = catalog.adapter(self.kind).command(turn)
+        env, pipe = {**self.env, **launch.env}, subprocess.PIPE
+        for path in launch.login_paths:
+            if not path.endswith(".json"):
+                Path(path.replace("~", env["HOME"])).mkdir(parents=True, exist_ok=True)
+        with turn.prompt_file.open("rb") as prompt:
+            return subprocess.Popen(
+                launch.argv, cwd=turn.cwd, env=env, stdin=prompt, stdout=pipe, stderr=pipe, start_new_session=True
+            )
+
+    def judged(self, turn: Turn, process: "subprocess.Popen[bytes]", stopped_by: str = "") -> Judged:
+        """Wait for the end of a turn and judge it."""
+        out, err = process.communicate()
+        end: End = returned(process.returncode, stopped_by)
+        return catalog.adapter(self.kind).judge(turn, end, out, err, time.time(), "UTC")
+
+    def play(self, prompt: str, **told: Any) -> Judged:
+        """Play one turn to its end."""
+        turn = self.turn(prompt, **told)
+        with self.start(turn) as process:
+            return self.judged(turn, process)
+
+
+def environment(kind: str, program: Path, server: ModelServer, home: Path) -> dict[str, str]:
+    """A clean environment with a HOME of its own."""
+    path = f"{program.parent}:{os.environ['PATH']}"
+    return {"PATH": path, "HOME": str(home), "LANG": "C.UTF-8", **account(kind, server.url, home)}
