@@ -40,7 +40,7 @@ crash-sample:
 	@PYTHONPATH=tests $(BIN)/python -m crash.sweep sample
 
 contract: setup ## the real agent programs against a model service on loopback
-	$(BIN)/pytest tests/contract
+	HANG=240 $(BIN)/pytest -n 2 tests/contract
 
 walk: setup ## visit every state of small runs, with a larger bound than the tests have
 	@PYTHONPATH=tests $(BIN)/python tests/walk.py

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
-KEPT = frozenset({"CI", "LD_LIBRARY_PATH", "PATH", "TMPDIR"})
+KEPT = frozenset({"CI", "HANG", "LD_LIBRARY_PATH", "PATH", "TMPDIR"})
 """All that a test may see of the caller's environment (besides what pytest and its workers tell each other)."""
 
 HOME = pytest.StashKey[Path]()

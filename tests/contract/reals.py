@@ -3,14 +3,16 @@
 import json
 import os
 import subprocess
+import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from nightcrew.agents import catalog
 from nightcrew.agents.base import Judged, Turn
 from nightcrew.core.ids import AgentId, SeatKey, session_id
+from support import crew
 from support.models.server import ModelServer
 from unit.agents.ends import End, returned
 
@@ -109,7 +111,42 @@ class Crew(NamedTuple):
             return self.judged(turn, process)
 
 
-def environment(kind: str, program: Path, server: ModelServer, home: Path) -> dict[str, str]:
-    """A clean environment with a HOME of its own."""
-    path = f"{program.parent}:{os.environ['PATH']}"
+def environment(kind: str, folders: Iterable[Path], server: ModelServer, home: Path) -> dict[str, str]:
+    """A clean environment with a HOME of its own, the programs of these folders first."""
+    path = ":".join([*map(str, folders), os.environ["PATH"]])
     return {"PATH": path, "HOME": str(home), "LANG": "C.UTF-8", **account(kind, server.url, home)}
+
+
+class Bench(crew.Crew):
+    """A machine with nightcrew and real programs; every seat asks them in this order. The gate wants `new.txt`."""
+
+    def __init__(
+        self, folder: Path, server: ModelServer, folders: Iterable[Path], kinds: tuple[str, ...], tables: dict[str, Any]
+    ) -> None:
+        """Make the machine, the accounts and the settings."""
+        super().__init__(folder)
+        self.server = server
+        for kind in kinds:
+            self.env |= environment(kind, folders, server, self.home)
+        self.env["PATH"] = f"{self.env['PATH']}:{Path(sys.executable).parent}"
+        agents = [{"id": kind, "kind": kind, "model": REALS[kind].model} for kind in kinds]
+        gate, land = {"gate": ["test -f new.txt"]}, {"mode": "local", "target": "main"}
+        self.settle(*agents, **{"verify": gate, "land": land, "limits": {"usd": "none"}, **tables})
+        self.git("switch", "-qc", "mine")
+
+    def account_changes(self, **variables: str | None) -> None:
+        """Change variables of the account; None takes one away."""
+        self.env = {name: value for name, value in {**self.env, **variables}.items() if value is not None}
+
+    def left(self) -> list[str]:
+        """The command lines of all processes of this machine's turns: they have its HOME in their environment."""
+        found = []
+        for entry in Path("/proc").iterdir():
+            try:
+                mine = entry.name.isdigit() and f"HOME={self.home}".encode() in (entry / "environ").read_bytes().split(b"\0")
+                command = (entry / "cmdline").read_bytes() if mine else b""
+            except OSError:
+                continue
+            if command and int(entry.name) != os.getpid():
+                found.append(command.replace(b"\0", b" ").decode(errors="replace"))
+        return found

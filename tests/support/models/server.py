@@ -5,10 +5,13 @@ import threading
 import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import ModuleType
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from support.models import google, messages, openai
 from support.models.scenario import Fault, Request, Scenario
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 SERVICES = {
     "/messages": messages,
@@ -29,6 +32,9 @@ class ModelServer:
         self.requests: list[Request] = []
         self.deciding = threading.Lock()
         self.over = threading.Event()
+        self.arrived = 0
+        self.gate: Callable[[Request], object] = lambda _: None
+        """Called before an answer is decided; it may take its time."""
         service = self
 
         class Handler(_Handler):
@@ -88,6 +94,8 @@ class _Handler(BaseHTTPRequestHandler):
         if service is None:
             return self.do_GET()
         request: Request = service.asked(path, dict(self.headers), body)
+        self.models.arrived += 1
+        self.models.gate(request)
         with self.models.deciding:
             self.models.requests.append(request)
             number, answer = len(self.models.requests), self.models.scenario(request)

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from nightcrew.agents import base, catalog, claude, command, scripted
+from nightcrew.agents import acp, base, catalog, claude, codex, command, gemini, mini, opencode, qwen, scripted
 from nightcrew.core.ids import AgentId
 from nightcrew.core.roster import Agent
 
-CHECKED: tuple[base.Adapter, ...] = (claude, command, scripted)
+CHECKED: tuple[base.Adapter, ...] = (acp, claude, codex, command, gemini, mini, opencode, qwen, scripted)
 """The type checker holds these modules to the protocol."""
 
 
@@ -97,7 +97,7 @@ def test_the_player_runs_on_our_own_interpreter(tmp_path: Path) -> None:
 def test_a_roster_without_configuration(tmp_path: Path) -> None:
     """Only programs of the catalog that are there make a roster; they can do everything a role asks."""
     assert catalog.found(str(tmp_path)) == []
-    assert {"claude"} <= set(catalog.looked_for())
+    assert {"claude", "codex"} <= set(catalog.looked_for())
     file = program(tmp_path / "bin", "claude")
     (only,) = catalog.found(str(tmp_path / "bin"))
     assert (only.id, only.kind, only.program) == ("claude", "claude", file)

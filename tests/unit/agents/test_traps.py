@@ -9,10 +9,10 @@ import pytest
 from nightcrew.agents import catalog
 from nightcrew.agents.base import Judged, Launch, Turn
 from nightcrew.core.work import Class
-from unit.agents.ends import End
+from unit.agents.ends import End, died
+from unit.agents.recordings import NOW, recording
 
 ENDED = End()
-NOW = 1796027000.0
 REAL = [kind for kind, told in catalog.kinds().items() if told.runs in {"program", "client"}]
 FULL = {"claude": "bypassPermissions", "codex": "--dangerously-bypass-approvals-and-sandbox", "opencode": "--auto", "gemini": "yolo",
         "qwen": "yolo", "mini": "--yolo", "acp": "work"}  # fmt: skip
@@ -72,6 +72,133 @@ def test_an_account_has_its_own_home(kind: str) -> None:
     if kind in names:
         own = launch(kind, env={names[kind]: "/accounts/b"})
         assert all(path.startswith("/accounts/b") for path in (*own.login_paths, *own.session_paths))
+
+
+def test_codex_begins_another_conversation_in_silence() -> None:
+    """A malformed id is no error to it: the new conversation's id tells, and the answer is not taken."""
+    events = ({"type": "thread.started", "thread_id": "t-2"}, {"type": "turn.completed", "usage": {"input_tokens": 1}})
+    said = {"type": "item.completed", "item": {"type": "agent_message", "text": "Done."}}
+    assert judged("codex", events[0], said, events[1]).kind is Class.Ok
+    assert judged("codex", events[0], said, events[1], resume="t-2").kind is Class.Ok
+    found = judged("codex", events[0], said, events[1], resume="t-1")
+    assert (found.kind, found.answer, found.session) == (Class.SessionNotFound, None, "")
+
+
+@pytest.mark.parametrize(("kind", "folder"), [("codex", "codex"), ("qwen", "qwen")])
+def test_tokens_of_a_conversation_are_subtracted(kind: str, folder: str) -> None:
+    """They add up over the conversation: what it had taken before is taken off."""
+    one = recording(folder, "session_resume_same_dir")
+    assert one.kind == kind
+    whole = one.judged().tokens
+    assert one.judged(prior_tokens=1234).tokens == (whole or 0) - 1234
+
+
+def test_options_of_codex_stand_before_resume() -> None:
+    """After it they are not understood."""
+    argv = launch("codex", resume="t-1", read_only=True, model="m").argv
+    assert argv[-3:] == ("resume", "t-1", "-")
+
+
+def test_codex_that_waits_for_a_network_without_end() -> None:
+    """It goes in circles once a minute and for ever; stopped for that it tells why."""
+    line = "Reconnecting... waiting for network (Connection failed: error sending request)"
+    assert line.startswith(launch("codex").loops[0])
+    events = [{"type": "error", "message": line}] * 5
+    found = judged("codex", *events, end=died(15, "loop"))
+    assert found.reason == line
+    assert judged("codex", *events, end=died(15, "total")).kind is Class.Timeout
+
+
+def test_codex_warnings_are_no_errors() -> None:
+    """A try that is made again and an item called error leave a good turn good."""
+    again, item = {"type": "error", "message": "Reconnecting... 1/5"}, {"type": "item.completed", "item": {"type": "error"}}
+    said = {"type": "item.completed", "item": {"type": "agent_message", "text": "Done."}}
+    assert judged("codex", again, item, said, {"type": "turn.completed", "usage": {}}).answer == "Done."
+
+
+def test_opencode_is_held_to_its_folder_and_its_shell_to_looking() -> None:
+    """Elsewhere a conversation would never end; and its plan mode alone would let a shell write."""
+    told = launch("opencode", resume="s-1", read_only=True)
+    assert told.argv[told.argv.index("--dir") + 1] == "/slot"
+    assert json.loads(told.env["OPENCODE_PERMISSION"]) == {"edit": "deny", "bash": "deny"}
+    assert told.quiet_s > 120
+
+
+def test_opencode_going_in_circles() -> None:
+    """A stream that ends early is asked for again and again: its mark is in every such step, and is no good end."""
+    step = {"type": "step_finish", "sessionID": "s", "part": {"reason": "unknown", "tokens": {}, "cost": 0}}
+    told, often = launch("opencode").loops
+    assert json.dumps(step, separators=(",", ":")).count(told) == 1
+    assert judged("opencode", *[step] * often, end=died(15, "loop")).kind is not Class.Ok
+
+
+def test_gemini_fails_with_status_0() -> None:
+    """Its closing event decides, not its exit status."""
+    begun = {"type": "init", "session_id": "s"}
+    failed = {"type": "result", "status": "error", "error": {"type": "unknown", "message": "[API Error: overloaded]"}}
+    assert judged("gemini", begun, failed).kind is Class.Overloaded
+
+
+@pytest.mark.parametrize(
+    ("code", "kind"), [(173, Class.RateLimit), (244, Class.ServerError), (247, Class.ServerError), (246, Class.ServerError)]
+)
+def test_gemini_exits_with_the_http_status_modulo_256(code: int, kind: Class) -> None:
+    """Where the words say nothing the number does."""
+    failed = {"type": "result", "status": "error", "error": {"type": "unknown", "message": "[API Error: ?]"}}
+    assert judged("gemini", {"type": "init", "session_id": "s"}, failed, end=End(code)).kind is kind
+
+
+def test_gemini_stores_nothing_of_a_turn_that_failed_at_once() -> None:
+    """Such a conversation cannot be continued, so it is not told of; one that began to answer can."""
+    begun, used = {"type": "init", "session_id": "s"}, {"type": "tool_use", "tool_name": "write_file"}
+    failed = {"type": "result", "status": "error", "error": {"message": "[API Error: You have exhausted your daily quota]"}}
+    assert judged("gemini", begun, failed).session == ""
+    assert judged("gemini", begun, used, failed).session == "s"
+    assert judged("gemini", begun, failed, resume="s").session == "s"
+
+
+def test_gemini_says_the_answer_in_pieces() -> None:
+    """The pieces after the last tool are the answer; what was said before is not."""
+    said = [{"type": "message", "role": "assistant", "content": text, "delta": True} for text in ("I look. ", "All ", "is well.")]
+    tool, done = {"type": "tool_result", "output": "x"}, {"type": "result", "status": "success", "stats": {"total_tokens": 5}}
+    assert judged("gemini", said[0], tool, said[1], said[2], done).answer == "All is well."
+
+
+def test_an_older_qwen_calls_everything_a_success() -> None:
+    """Only the end of the text tells; an answer that speaks of such errors in the middle is an answer."""
+    head = {"type": "result", "subtype": "success", "is_error": False, "usage": {}}
+    assert judged("qwen", {**head, "result": "half a th[API Error: 429 rate limit]"}).kind is Class.RateLimit
+    assert judged("qwen", {**head, "result": "I log [API Error: ..] now and go on."}).kind is Class.Ok
+
+
+def test_mini_is_believed_by_what_it_wrote_down() -> None:
+    """Its record after the screen's text tells answer, tokens and money; only a submission is a good end."""
+    usage = {"extra": {"response": {"usage": {"total_tokens": 700}}}}
+    info = {"model_stats": {"instance_cost": 0.02}, "exit_status": "Submitted", "submission": "Done.\n"}
+    adapter = catalog.adapter("mini")
+
+    def found(**changed: Any) -> Judged:
+        record = json.dumps({"info": {**info, **changed}, "messages": [{}, usage, usage]}, indent=2)
+        return adapter.judge(turn(), End(), f"on the screen\n{record}".encode(), b"", NOW, "UTC")
+
+    good = found()
+    assert (good.kind, good.answer, good.tokens, good.usd) == (Class.Ok, "Done.\n", 1400, 0.02)
+    assert found(exit_status="LimitsExceeded").kind is not Class.Ok
+
+
+def test_replayed_text_is_no_answer() -> None:
+    """An agent of the protocol repeats the conversation when it is loaded, before or after it says that it is."""
+
+    def says(text: str, sort: str = "agent_message_chunk") -> dict[str, Any]:
+        return {
+            "method": "session/update",
+            "params": {"sessionId": "s", "update": {"sessionUpdate": sort, "content": {"text": text}}},
+        }
+
+    loaded, done = {"id": 1, "result": {"modes": {}}}, {"id": 2, "result": {"stopReason": "end_turn"}}
+    new = [says("po"), says("ng"), done]
+    assert judged("acp", says("old"), loaded, *new, resume="s").answer == "pong"
+    assert judged("acp", loaded, says("old"), says("", "available_commands_update"), *new, resume="s").answer == "pong"
 
 
 @pytest.mark.parametrize("kind", REAL)
