@@ -9,7 +9,7 @@ from functools import partial
 from typing import Any, assert_never
 
 from nightcrew.core import effects as fx, events as ev
-from nightcrew.core.ids import Commit, Label, SlotId, Tree
+from nightcrew.core.ids import Commit, SlotId, Tree
 from nightcrew.core.phases import landing as landing_phase
 from nightcrew.core.state import line
 from nightcrew.core.trouble import NODE as DEV_FIX
@@ -17,9 +17,8 @@ from nightcrew.core.work import Change
 from nightcrew.engine import commands, committing, jobs, turns, waits
 from nightcrew.engine.tools import Ctx, off
 from nightcrew.errors import UserError
-from nightcrew.git import collect as work, landing, snapshot, workspace
+from nightcrew.git import collect as work, landing, neutral, snapshot, workspace
 from nightcrew.git.collect import commit_tree, head_of, put_branch, tree_of
-from nightcrew.git.repo import pin
 from nightcrew.git.sealed import GitError, dated, git, run as run_git
 from nightcrew.git.slots import Workspace, WorkspaceLost, verify
 from nightcrew.git.workspace import Pool
@@ -28,7 +27,7 @@ from nightcrew.git.workspace import Pool
 def prepare(effect: fx.PrepareWorkspace, ctx: Ctx) -> ev.WorkspaceReady:
     """Lease the seat's slot and set it to its start; copy the local files that the settings name."""
     verify = ctx.state().settings.verify
-    ws = workspace.lease(ctx.tools.pool, ctx.run, effect.seat, effect.start, effect.branch or None, verify.keep)
+    ws = workspace.lease(ctx.tools.pool, ctx.run, effect.seat, effect.start, effect.branch or None, verify.keep, effect.sees)
     if verify.copy:
         workspace.copy_files(ctx.tools.pool, ws, verify.copy)
     tree = ws.tree if ws.head == effect.start else git(ws, "rev-parse", f"{effect.start}^{{tree}}")
@@ -103,14 +102,12 @@ def rescue(effect: fx.RescueWork, ctx: Ctx) -> ev.WorkRescued:
 
 
 def neutralise(effect: fx.NeutraliseWork, ctx: Ctx) -> ev.WorkNeutralised:
-    """Each candidate as one commit that says nothing of its author, and its patch."""
-    repo, neutral = ctx.tools.repo, dict[Label, Change]()
-    for label, head in effect.heads.items():
-        one = commit_tree(repo, tree_of(repo, head), effect.base, f"candidate {label}\n", 0.0)
-        pin(repo, ctx.run, f"neutral/{label}", one)
-        found, _ = work.compared(repo, effect.base, work.Collected(one, commits=1))
-        neutral[label] = _change(found, ctx)
-    return ev.WorkNeutralised(key=effect.key, neutral=neutral)
+    """Each candidate as one commit that says nothing of its author, its patch, and the names that it gives away."""
+    repo, named = ctx.tools.repo, turns.names_of(ctx)
+    heads = effect.heads.items()
+    made = {k: neutral.squash(repo, ctx.run, k, effect.base, head, named, redact=effect.redact) for k, head in heads}
+    changes = {label: _change(one.found, ctx) for label, one in made.items()}
+    return ev.WorkNeutralised(key=effect.key, neutral=changes, leaks={label: one.leaks for label, one in made.items()})
 
 
 def drop(effect: fx.DropWorkspaces, ctx: Ctx) -> ev.WorkspacesDropped:

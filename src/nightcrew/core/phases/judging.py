@@ -37,7 +37,8 @@ def _wants(state: RunState) -> tuple[Want, ...]:
             return panel.ask(state, _awaited(state), base, lambda seat: _wish(state, seat), sees)
         case "drop":
             drop = fx.DropWorkspaces(node=NODE, seats=_leaving(state))
-            return (Want(keyed(state, drop), on(ev.WorkspacesDropped, _dropped)),)
+            dropped = on(ev.WorkspacesDropped, lambda now, _event: now.but(workspaces=without(now.workspaces, *_leaving(now))))
+            return (Want(keyed(state, drop), dropped),)
         case "before" | "graft" | "collect" | "after":
             return rooms.author(state, state.winner) or _graft(state)
         case _:
@@ -81,7 +82,7 @@ def _opened(state: RunState) -> RunState:
 def _judged(state: RunState, **changes: object) -> RunState:
     """The run going on with a panel, or without one where nothing is left to choose."""
     first, *others = state.judging.standing
-    return _at(state, **changes) if others else _won(state, first)
+    return _at(state, **changes) if others else _at(state.but(winner=first), step="drop")
 
 
 def _neutral(state: RunState, event: ev.WorkNeutralised) -> RunState:
@@ -93,13 +94,15 @@ def _neutral(state: RunState, event: ev.WorkNeutralised) -> RunState:
     state = _at(state, out=out, neutral=without(event.neutral, *out), leaks=event.leaks)
     seats = panel.seats(NODE, pipeline.judges)
     state = chain.forgotten(state, *seats).but(workspaces=without(state.workspaces, *seats))
-    standing, orders = state.judging.standing, dict[SeatKey, tuple[Label, ...]]()
-    for n, seat in enumerate(seats):  # of up to three each stands first equally often, more are shuffled for each judge
-        few, seed = len(standing) <= 3, f"{state.started.seed}/{state.iteration}/{seat if len(standing) > 3 else NODE}"
-        order = sorted(standing, key=lambda label: fraction(f"{seed}/{label}"))
-        turn = n % len(standing) if few else 0
-        orders[seat] = (*order[turn:], *order[:turn])
-    return _judged(state, step="rank", orders=orders)
+    return _judged(state, step="rank", orders={seat: _order(state, n, seat) for n, seat in enumerate(seats)})
+
+
+def _order(state: RunState, n: int, seat: SeatKey) -> tuple[Label, ...]:
+    """How a judge is shown the candidates: of up to three each stands first equally often, more are shuffled for each judge."""
+    standing, few = state.judging.standing, len(state.judging.standing) <= 3
+    seed, turn = f"{state.started.seed}/{state.iteration}/{NODE if few else seat}", n % len(standing) if few else 0
+    shuffled = sorted(standing, key=lambda label: fraction(f"{seed}/{label}"))
+    return (*shuffled[turn:], *shuffled[:turn])
 
 
 def _awaited(state: RunState) -> tuple[SeatKey, ...]:
@@ -137,13 +140,9 @@ def authors(state: RunState) -> set[AgentId]:
 
 
 def _fits(at: Judging, report: Report) -> bool:
-    match report:
-        case Ranking(order=order):
-            return sorted(order) == sorted(at.standing)
-        case Ballot(choice=label, why=text):
-            return label in at.standing and (at.step == "vote" or bool(text))
-        case _:
-            return False
+    if isinstance(report, Ranking):
+        return sorted(report.order) == sorted(at.standing)
+    return isinstance(report, Ballot) and report.choice in at.standing and (at.step == "vote" or report.why != "")
 
 
 def _heard(state: RunState, seat: SeatKey, said: Outcome | Failure) -> RunState:
@@ -167,21 +166,15 @@ def _counted(state: RunState, ballots: dict[SeatKey, Ballot]) -> RunState:
     at = state.judging
     counted = tally.count(len(at.orders), [state.candidates[label] for label in at.standing], at.rankings, ballots)
     state = _at(state, tally=counted)
-    return _won(_at(state, ballots=ballots), counted.winner) if counted.winner else fail_of(state, at.absent.values())
-
-
-def _won(state: RunState, winner: Label) -> RunState:
-    return _at(state.but(winner=winner), step="drop")
+    if not counted.winner:
+        return fail_of(state, at.absent.values())
+    return _at(state.but(winner=counted.winner), ballots=ballots, step="drop")
 
 
 def _leaving(state: RunState) -> tuple[SeatKey, ...]:
     """The seats whose workspaces are needed no more."""
     kept = impl_seat(state.winner)
     return tuple(seat for seat in state.workspaces if seat.startswith(("impl-", "judge-")) and seat != kept)
-
-
-def _dropped(state: RunState, _event: ev.WorkspacesDropped) -> RunState:
-    return state.but(workspaces=without(state.workspaces, *_leaving(state)))
 
 
 def _over(state: RunState) -> RunState:
@@ -192,9 +185,6 @@ def _over(state: RunState) -> RunState:
         state, PipelinePhase.Planning, iteration=state.iteration + 1, iterations=(*state.iterations[: state.iteration], winner),
         candidates={winner.label: winner}, lanes={}, plan=None, planned=False, advising=Advising(), judging=Judging(),
     )  # fmt: skip
-
-
-# ── what judges are told, and what they say ──────────────────────────────────────────────────────────────────────────
 
 
 def _brief(state: RunState, seat: SeatKey, *, memory: bool) -> Brief:
@@ -229,25 +219,19 @@ def _shown(state: RunState, label: Label) -> tuple[b.Piece, ...]:
     return (f"# Candidate {label}\n\n{size}. {where}{cut}", b.quoted(change.patch, limit), *checks)
 
 
-def _label(text: str) -> Label:
-    return Label(text.strip().upper())
-
-
 def read(text: str) -> Ranking | None:
     """A judge's ranking; labels may be small and have blanks around them."""
     if (found := reading.last_fitting(text, Ranking)) is None:
         return None
-    reasons, strengths = ({_label(k): v for k, v in told.items()} for told in (found.reasons, found.strengths))
-    return Ranking(tuple(map(_label, found.order)), reasons, strengths, min(1.0, max(0.0, found.confidence)))
+    reasons, strengths = ({Label(k.strip().upper()): v for k, v in told.items()} for told in (found.reasons, found.strengths))
+    order = tuple(Label(one.strip().upper()) for one in found.order)
+    return Ranking(order, reasons, strengths, min(1.0, max(0.0, found.confidence)))
 
 
 def read_ballot(text: str) -> Ballot | None:
     """A judge's vote, or its turn in the deliberation."""
     found = reading.last_fitting(text, Ballot)
-    return found and Ballot(_label(found.choice), found.why.strip())
-
-
-# ── the graft ────────────────────────────────────────────────────────────────────────────────────────────────────────
+    return found and Ballot(Label(found.choice.strip().upper()), found.why.strip())
 
 
 def _praise(state: RunState) -> str:
