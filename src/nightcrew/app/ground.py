@@ -102,11 +102,25 @@ def doctor(cwd: Path, env: Mapping[str, str]) -> tuple[list[Check], tuple[Row, .
     if repo and not trusted(home_of(env), repo_id(repo), config.digest):
         checks.append(Check("trust", ok=False, text=f"{REPOSITORY_FILE} is not trusted yet", hint="nightcrew trust"))
     rows = _agents(config, env)
-    checks += [Check(f"agent {r.id}", ok=not r.missing, text=r.missing or r.program) for r in rows]
+    checks += [_agent(row, env) for row in rows]
     if not any(not r.missing and AgentRole.Developer in r.roles for r in rows):
         told = f"nobody can work; looked for {', '.join(catalog.looked_for())} on PATH"
         checks.append(Check("agents", ok=False, text=told, hint=f"describe one under [[agents]] in {MACHINE_FILE}"))
     return checks, resolved(config)
+
+
+def _agent(row: AgentRow, env: Mapping[str, str]) -> Check:
+    """Where an agent's program is, its version with a warning for one that is known to misbehave, and whether a login was seen."""
+    from nightcrew.engine.jobs import version  # noqa: PLC0415 — as above
+
+    kind = catalog.kinds()[row.kind]
+    if row.missing or kind.runs != "program":
+        return Check(f"agent {row.id}", ok=not row.missing, text=row.missing or row.program)
+    told, home = version((row.program, "--version"), env), Path(env.get("HOME", "/"))
+    known = any(env.get(name) for name in kind.passes) or any((home / file).exists() for file in kind.login)
+    bad = next((f" ({why})" for begin, why in kind.bad.items() if any(word.startswith(begin) for word in told.split())), "")
+    login = "known" if known else "unknown"
+    return Check(f"agent {row.id}", ok=True, text=f"{row.program}, version {told or 'unknown'}{bad}, login {login}")
 
 
 def _machine(home: Path) -> list[Check]:
