@@ -183,6 +183,7 @@ def test_mini_is_believed_by_what_it_wrote_down() -> None:
 
     good = found()
     assert (good.kind, good.answer, good.tokens, good.usd) == (Class.Ok, "Done.\n", 1400, 0.02)
+    assert found(model_stats={"instance_cost": 0.0}).usd is None, "a model without a known price is not free"
     assert found(exit_status="LimitsExceeded").kind is not Class.Ok
 
 
