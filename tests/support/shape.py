@@ -170,7 +170,7 @@ def _progress(state: RunState, name: Namer) -> Parts:
     judging = (
         j.step, j.standing, sorted(j.leaks), [(s, r.order) for s, r in j.rankings.items()], j.spoken, [(s, b.choice) for s, b in j.turns],
         [(s, b.choice) for s, b in j.ballots.items()], [(s, _failure(f)) for s, f in j.absent.items()], j.tally and j.tally.winner,
-        j.before and name(j.before[0].tree), sorted(state.advising.proposals), sorted(state.advising.absent),
+        j.before and name(j.before.tree), sorted(state.advising.proposals), sorted(state.advising.absent),
     )  # fmt: skip
     left = max(0, pipeline.land_rounds + t.granted - t.rounds)
     trying = (t.step, min(t.moved, pipeline.land_rounds + 1), left, t.wait_until > state.at, t.refusal, t.as_branch != "")

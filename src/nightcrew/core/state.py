@@ -94,7 +94,7 @@ class Advising(Data, frozen=True, omit_defaults=True):
 
 
 class Judging(Data, frozen=True, omit_defaults=True, kw_only=True):
-    """Progress of Judging: `neutral`, `rank`, `argue`, `vote`, `drop`, then for a graft `before`, `graft`, `collect`, `after`."""
+    """Progress of Judging: `neutral`, `rank`, `argue`, `vote`, `drop`, then for a graft `graft`, `collect`, `after`; `over`."""
 
     step: str = ""
     entrants: tuple[Label, ...] = ()  # the viable candidates, and why some of them are not judged
@@ -108,7 +108,7 @@ class Judging(Data, frozen=True, omit_defaults=True, kw_only=True):
     ballots: dict[SeatKey, w.Ballot] = {}
     absent: dict[SeatKey, w.Failure] = {}  # whose call of this wave ended without an answer
     tally: w.Tally | None = None
-    before: tuple[w.Change, tuple[w.CommandResult, ...]] | None = None  # the winner before the graft, and what its tests said
+    before: w.Change | None = None  # the winner before the graft
 
     @property
     def standing(self) -> tuple[Label, ...]:

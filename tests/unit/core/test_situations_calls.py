@@ -8,6 +8,7 @@ from nightcrew.core.effects import RunCommands, StartTurn, Timer
 from nightcrew.core.events import AgentCooling, ChainReset, HandedOver, TurnEnded, TurnLost
 from nightcrew.core.ids import AgentId, SeatKey, Tree
 from nightcrew.core.phases import review
+from nightcrew.core.phases.catalog import READERS
 from nightcrew.core.settings import Pipeline, Verify
 from nightcrew.core.work import (
     Claim,
@@ -413,7 +414,7 @@ def test_e2e_that_stays_red_is_a_failure_of_review() -> None:
 )
 def test_the_last_fitting_object_counts(text: str, addressed: tuple[str, ...]) -> None:
     """T189: of several objects the last that fits; braces in strings do not count; other shapes are passed over."""
-    assert review.read_fix(text) == FixReport(addressed)
+    assert READERS[review.FIX](text) == FixReport(addressed)
 
 
 @pytest.mark.parametrize("text", ["", "no object", '{"addressed": ["a"', "}{", '{"addressed": "a"}', "{" * 50_000])

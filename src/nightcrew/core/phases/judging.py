@@ -9,7 +9,7 @@ from nightcrew.core.ids import AgentId, Label, SeatKey, Tree, fraction, impl_sea
 from nightcrew.core.roster import AgentRole, Answers
 from nightcrew.core.state import Advising, Judging, Phase, RunState, Want, changing, keyed, line, on, red_of, without
 from nightcrew.core.trouble import fail_of, fails, leave, missing
-from nightcrew.core.work import Ballot, Brief, CommandResult, Failure, Outcome, PipelinePhase, Purpose, Ranking, Report
+from nightcrew.core.work import Ballot, Brief, Failure, Outcome, PipelinePhase, Purpose, Ranking, Report
 
 NODE, ARGUE, VOTE = "judge", "deliberate", "vote"
 _at = changing("judging")
@@ -39,7 +39,7 @@ def _wants(state: RunState) -> tuple[Want, ...]:
             drop = fx.DropWorkspaces(node=NODE, seats=_leaving(state))
             dropped = on(ev.WorkspacesDropped, lambda now, _event: now.but(workspaces=without(now.workspaces, *_leaving(now))))
             return (Want(keyed(state, drop), dropped),)
-        case "before" | "graft" | "collect" | "after":
+        case "graft" | "collect" | "after":
             return rooms.author(state, state.winner) or _graft(state)
         case _:
             return ()
@@ -56,9 +56,8 @@ def _arrived(state: RunState) -> RunState:
         case "vote" if not _awaited(state):
             return _counted(state, state.judging.ballots)
         case "drop" if not _leaving(state):
-            return _at(state, step="before" if _praise(state) and fixer.can_fix(state) else "over")
-        case "before" | "after" if not _tests(state):
-            return _tested(state, ())
+            grafts = _praise(state) and fixer.can_fix(state)
+            return _at(state, step="graft", before=state.chosen.change) if grafts else _at(state, step="over")
         case "over":
             return _over(state)
         case _:
@@ -241,10 +240,6 @@ def _praise(state: RunState) -> str:
     return "\n".join(praised) if state.settings.pipeline.graft else ""
 
 
-def _tests(state: RunState) -> tuple[str, ...]:
-    return (*state.settings.verify.check, *state.settings.verify.e2e)
-
-
 def _graft(state: RunState) -> tuple[Want, ...]:
     match state.judging.step:
         case "graft":
@@ -254,23 +249,22 @@ def _graft(state: RunState) -> tuple[Want, ...]:
         case "collect":
             return rooms.collect(state, "fix", state.winner, "what others did better", on(ev.WorkCollected, _grafted))
         case _:
-            return rooms.commands(state, Purpose.E2e, state.chosen.seat, _tests(state), lambda s, ran: _tested(s, ran.results))
+            tests = (*state.settings.verify.check, *state.settings.verify.e2e)
+            return rooms.commands(state, Purpose.E2e, state.chosen.seat, tests, _tested)
 
 
 def _grafted(state: RunState, event: ev.WorkCollected) -> RunState:
     state, changed = rooms.collected(state, event.change)
-    return _at(state, step="after" if changed else "over")
+    tests = state.settings.verify.check or state.settings.verify.e2e
+    return _at(state, step="after" if changed and tests else "over")
 
 
-def _tested(state: RunState, results: tuple[CommandResult, ...]) -> RunState:
-    """The run with the winner's tests known; after the graft they may not be worse than before it, else the winner is as it was."""
-    at = state.judging
-    if at.step == "before" or at.before is None:
-        return _at(state, step="graft", before=(state.chosen.change, results))
-    change, green = at.before[0], sum(r.green for r in at.before[1])
-    if sum(r.green for r in results) < green:
-        state = rooms.with_candidate(state, state.chosen, change=change)
-        state = state.but(rewinds={state.chosen.seat: (change.head, ())})
+def _tested(state: RunState, event: ev.CommandsEnded) -> RunState:
+    """The run after the graft was tested: what it made red, that was not red before, undoes it."""
+    before, known = state.judging.before, {red.command for red in red_of(state.chosen.checks)}
+    if before and any(red.command not in known for red in red_of(event.results)):
+        state = rooms.with_candidate(state, state.chosen, change=before)
+        state = state.but(rewinds={state.chosen.seat: (before.head, ())})
     return _at(state, step="over")
 
 

@@ -40,12 +40,6 @@ def _advise(state: RunState, seat: SeatKey, seats: tuple[SeatKey, ...]) -> chain
     )  # fmt: skip
 
 
-def read(text: str) -> Advice | None:
-    """An advisor's proposal."""
-    found = reading.last_fitting(text, Advice)
-    return found if found and found.approach.strip() else None
-
-
 def _planned(state: RunState, said: Outcome | Failure) -> RunState:
     return state.but(plan=said.answer if isinstance(said, Outcome) else state.plan, planned=True)
 

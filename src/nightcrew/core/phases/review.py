@@ -5,7 +5,7 @@ from nightcrew.core.ids import Commit, SeatKey, Tree
 from nightcrew.core.roster import AgentRole, Answers
 from nightcrew.core.state import Basing, LandingTry, Phase, Reviewing, RunState, Validating, Want, changing, enter, line, red_of
 from nightcrew.core.trouble import fail_of, fails, leave
-from nightcrew.core.work import Brief, Failure, Finding, FixReport, Outcome, PipelinePhase, Purpose, Reviewed, Vote
+from nightcrew.core.work import Brief, Failure, Finding, Outcome, PipelinePhase, Purpose, Reviewed, Vote
 
 NODE, AGAIN, FIX = "review", "revote", "fix"
 _at = changing("reviewing")
@@ -77,11 +77,6 @@ def read_vote(text: str) -> Reviewed | None:
     if answer is None or (answer.vote is Vote.Reject and not answer.why.strip()):
         return None
     return Reviewed(answer.vote, why=line(answer.why))
-
-
-def read_fix(text: str) -> FixReport | None:
-    """A fixer's account of the findings it was given."""
-    return reading.last_fitting(text, FixReport)
 
 
 def _asking(state: RunState, **changes: object) -> RunState:
