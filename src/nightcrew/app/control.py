@@ -87,10 +87,12 @@ def start(
     at, now, journal = _rehearsed(repo, where), time.time(), open_journal(env)
     run = RunId(time.strftime("%Y%m%d-%H%M%S-", time.gmtime(now)) + secrets.token_hex(2))
     kept, note = _housed(journal, run, repo, task, env)
+    judged = mode != "bwrap" and config.settings.pipeline.implementers > 1
+    seeing = f"blindness not enforced: in sandbox mode {mode} a judge can look where it may not" if judged else ""
     first = ev.RunStarted(
         run=run, repo=repo_id(repo), task=kept, target=where.branch, remote=where.remote or "", base=Commit(at.commit),
         seed=secrets.token_hex(8), roster=roster, roles=config.roles, settings=config.settings, limits=config.limits,
-        notes=tuple(filter(None, (*config.notes, *notes, at.note, note))), shelter=mode, version=__version__,
+        notes=tuple(filter(None, (*config.notes, *notes, at.note, note, seeing))), shelter=mode, version=__version__,
     )  # fmt: skip
     journal.create(run, first.repo, kept.title, now, first)
     return run
