@@ -2,7 +2,9 @@
 
 from pathlib import Path
 
-from nightcrew.core.events import BaseSynced, DevFixTriggered, Landed
+import pytest
+
+from nightcrew.core.events import BaseSynced, DevFixTriggered, HandlerCrashed, Landed, StepFailed
 from support import repos
 from support.crew import LOCAL, Crew, Turn, until
 
@@ -58,6 +60,42 @@ def test_a_fixer_that_aborts_the_rebase(crew: Crew) -> None:
     assert crew.facts(BaseSynced)[-1].state == "undone"
     assert crew.git("rev-parse", "main") == theirs
     assert crew.facts(Landed) == []
+
+
+BROKEN = [
+    "echo x > .git/HEAD",
+    ": > .git/index",
+    "echo x > .git/packed-refs",
+    "echo 1234567890123456789012345678901234567890 > $(find .git/refs/heads -type f)",
+    "for f in $(find .git/objects -type f -path '*/??/*'); do chmod u+w $f; : > $f; done",
+]
+
+
+@pytest.mark.parametrize("broken", BROKEN)
+def test_a_fixer_that_breaks_the_git_folder(crew: Crew, broken: str) -> None:
+    """What git cannot read any more is made anew, whatever stands in the files: the run goes on and lands, no step fails."""
+    resolve = {"write": "note.txt", "text": "one\nzwei, deux\nthree\n"}
+    breaks: Turn = {"node": "rebase", "turn": 1, "do": [resolve, {"run": broken}]}
+    moved(crew, breaks, {"node": "rebase", "do": [resolve]}, files=CLASH)
+
+    done = crew.end(crew.driven[0])
+
+    assert done.code == 0, done
+    assert crew.shown("main", "note.txt") == "one\nzwei, deux\nthree\n"
+    assert crew.facts(StepFailed) == crew.facts(HandlerCrashed) == []
+
+
+@pytest.mark.parametrize("make", ["git init -q", "git init -q; echo x > a; git add .; git commit -qm a; git -C .. add in"])
+def test_a_fixer_that_makes_a_repository_inside(crew: Crew, make: str) -> None:
+    """A repository that a fixer of a conflict makes inside the tree is a plain folder in what lands, never a link to nowhere."""
+    resolve = [{"write": "note.txt", "text": "one\nzwei, deux\nthree\n"}, {"run": f"mkdir in; cd in; {make}; echo x > b"}]
+    moved(crew, {"node": "rebase", "do": resolve}, files=CLASH)
+
+    done = crew.end(crew.driven[0])
+
+    assert done.code == 0, done
+    assert crew.shown("main", "in/b") == "x\n"
+    assert "160000" not in crew.git("ls-tree", "-r", "main")
 
 
 def test_the_same_change_is_there_already(crew: Crew) -> None:

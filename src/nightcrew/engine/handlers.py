@@ -169,6 +169,9 @@ async def run(effect: fx.Effect, ctx: Ctx) -> ev.Event:
     except WorkspaceLost as lost:
         return ev.WorkspaceLost(key=effect.key, slot=SlotId(lost.slot), reason=lost.reason)
     except (GitError, UserError, OSError) as error:
+        slot = getattr(effect, "slot", "")
+        if isinstance(error, GitError) and slot and await off(snapshot.mended, ctx.tools.repo, ctx.workspace(slot)):
+            return await run(effect, ctx)
         if not commits and type(effect) not in STEPS:
             raise
         passing = isinstance(error, OSError) and error.errno in {errno.EAGAIN, errno.EINTR}

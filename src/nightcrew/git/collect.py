@@ -221,6 +221,7 @@ def resume_rebase(repo: Repo, ws: Workspace, run_id: str, tip_commit: str, head:
     first, second = ({match[1] for match in map(_MARKER.fullmatch, lines) if match} for lines in said)
     if marked := first & second:
         return old._replace(state="conflict", paths=tuple(sorted(marked)), note="conflict markers are left")
+    snapshot.absorb(repo, ws, run_id)
     if in_progress(ws):
         git(ws, "add", "-A")
         ended = run(ws, "rebase", "--continue", ok=(0, 1, 128), env=dated(at))
@@ -233,6 +234,9 @@ def resume_rebase(repo: Repo, ws: Workspace, run_id: str, tip_commit: str, head:
         put_branch(ws, record, seen.head)
     if seen.unsaved:
         git(ws, "add", "-A")
+        commit_index(ws, record, "resolve conflicts", at)
+    _, paths = compared(ws, tip_commit, Collected(head_of(ws)[0]))
+    if _clean_index(repo, ws, run_id, tip_commit, record, paths):
         commit_index(ws, record, "resolve conflicts", at)
     now, tree = head_of(ws)
     if tree == tree_of(ws, tip_commit):

@@ -3,6 +3,7 @@
 import hashlib
 import shutil
 from collections.abc import Iterable
+from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
@@ -163,6 +164,10 @@ def sound(repo: Repo, ws: Workspace) -> Record:
     except WorkspaceLost as lost:
         if not lost.files:
             raise
+    return _made_anew(repo, ws)
+
+
+def _made_anew(repo: Repo, ws: Workspace) -> Record:
     record = read_record(ws.path.parent, ws.slot)
     swallow(repo, ws.git_dir, record.run)
     slots.build_git(ws.git_dir, record)
@@ -170,3 +175,28 @@ def sound(repo: Repo, ws: Workspace) -> Record:
     # Its branch is at the start again; the index says what that held, so that only what differs is unsaved work.
     git(ws, "read-tree", record.start)
     return record
+
+
+def mended(repo: Repo, ws: Workspace) -> bool:
+    """Whether git could not read the `.git` of a workspace (an empty index, a ref to nowhere), and can read the one that it has now."""
+    if not ws.git_dir.is_dir() or _readable(ws):
+        return False
+    record = read_record(ws.path.parent, ws.slot)
+    remove(ws.git_dir / "index")
+    if _readable(ws):  # its commits stay where they are
+        git(ws, "read-tree", "HEAD", ok=(0, 128))
+        return True
+    remove(ws.git_dir / "HEAD")
+    # With a HEAD its branches can be read, and are kept.
+    slots.lay_out(ws.git_dir, {"HEAD": f"ref: {record.head}\n" if record.branch else record.start})
+    _made_anew(repo, ws)
+    return _readable(ws)
+
+
+def _readable(ws: Workspace) -> bool:
+    start = read_record(ws.path.parent, ws.slot).start
+    with suppress(GitError):  # all that a rescue reads: HEAD, the index, the refs and reflogs with the trees they lead to
+        git(ws, "diff", "--cached", "--quiet", ok=(0, 1))
+        git(ws, "rev-list", "--objects", "--quiet", "--all", "--reflog", "--not", *filter(None, [start]))
+        return True
+    return False

@@ -15,7 +15,7 @@ from nightcrew.errors import UserError
 from nightcrew.git import slots, snapshot
 from nightcrew.git.collect import head_of, tree_of
 from nightcrew.git.repo import Repo, pin, repo_id
-from nightcrew.git.sealed import git, run
+from nightcrew.git.sealed import GitError, git, run
 from nightcrew.git.slots import Record, Workspace, WorkspaceLost
 from nightcrew.git.snapshot import Rescued, sound
 
@@ -51,7 +51,7 @@ def lease(
     if not record.ready:
         return _set_up(pool, record, "-x", *(word for glob in keep for word in ("-e", glob)))
     ws = pool.at(record.slot)
-    with suppress(WorkspaceLost):
+    with suppress(WorkspaceLost, GitError):  # what git cannot read is mended by the rescue
         left = slots.verify(ws)
         known = git(ws, "rev-parse", "--verify", "-q", f"{start}^{{commit}}", ok=(0, 1))
         head, tree = head_of(ws)  # no head: a branch that the agent began, without a commit; its work too
@@ -171,5 +171,10 @@ def _rescue_if_any(pool: Pool, ws: Workspace) -> Rescued:
         record = slots.read_record(pool.root, ws.slot)
         if record.run and record.ready:
             sound(pool.repo, ws)
-            return snapshot.rescue(pool.repo, ws, record.run)
+            try:
+                return snapshot.rescue(pool.repo, ws, record.run)
+            except GitError:
+                if not snapshot.mended(pool.repo, ws):
+                    raise
+                return snapshot.rescue(pool.repo, ws, record.run)
     return Rescued()

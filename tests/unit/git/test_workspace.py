@@ -229,6 +229,23 @@ def test_a_deleted_git_folder_loses_no_file(source: Path, pool: Pool) -> None:
     assert "my own history" in [git(source, "log", "-1", "--format=%s", name) for name in refs(source, "refs/nightcrew/rescue")]
 
 
+@pytest.mark.parametrize("name", ["HEAD", "index", "packed-refs"])
+def test_a_git_folder_that_cannot_be_read_loses_nothing(source: Path, pool: Pool, name: str) -> None:
+    """With a HEAD, an index or refs that git cannot read, the next lease of the seat, or its end, rescues files and commits first."""
+    ws = workspace.lease(pool, RUN, "dev", head(source), BRANCH)
+    made = commit(ws.path, {"own.txt": "own\n"}, "my own")
+    for last in (False, True):
+        write(ws.path, {"work.txt": f"work {last}\n"})
+        (ws.git_dir / name).write_text("garbage")
+        if last:
+            workspace.release(pool, ws)
+        else:
+            verify(workspace.lease(pool, RUN, "dev", head(source), f"{BRANCH}2"))
+        kept = refs(source, "refs/nightcrew/rescue")
+        assert f"work {last}" in [git(source, "show", f"{ref}:work.txt") for ref in kept if "strange" not in ref]
+        assert name == "packed-refs" or made in git(source, "rev-list", *kept).split()
+
+
 def test_a_workspace_of_another_seat_is_not_ours(source: Path, pool: Pool) -> None:
     """A `.git` that belongs to another seat's slot is not taken for ours."""
     one = workspace.lease(pool, RUN, "one", head(source), "b/1")
