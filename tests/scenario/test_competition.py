@@ -83,6 +83,7 @@ def test_three_compete_and_judges_agree(crew: Crew) -> None:
     assert crew.shown("main", "by.txt") == "A\n"
     assert state.workspaces == {}
     assert {start["run"] for start in crew.starts()} == {crew.run}
+    assert crew.call("show", crew.run).code == 0
 
 
 def test_a_split_panel(crew: Crew) -> None:
@@ -197,3 +198,36 @@ def test_advisors_that_cannot_start(crew: Crew) -> None:
     advising = crew.state().advising
     assert (list(advising.proposals), list(advising.absent)) == (["advisor-1"], ["advisor-2"])
     assert "# Plan" in prompt(crew, "implement", "impl-A")[0]
+
+
+def test_a_second_iteration_competes_on_top_of_the_winner(crew: Crew) -> None:
+    """Two iterations: all three begin the second with the winner's files, whose work is the base of what lands; losers keep their commits."""
+    more = {"node": "implement", "turn": 2, "do": [{"append": "note.txt", "text": "more of {label}\n"}, {"say": "Done."}]}
+    fresh = {"node": "judge", "do": [{"say": ranks("BAC")}]}
+    competing(crew, more, fresh, iterations=2)
+
+    done = crew.call("run", "write the note")
+
+    assert done.code == 0, done
+    state = crew.state()
+    assert (state.iteration, [c.label for c in state.iterations], state.winner) == (1, ["B"], "B")
+    assert len(asked(crew, "implement")) == len(asked(crew, "judge")) == 6
+    for candidate in state.candidates.values():
+        assert crew.shown(candidate.change.head, "by.txt") == "B\n"
+    assert crew.shown("main", "note.txt") == "four\nmore of B\n"
+    assert crew.git("rev-list", "--count", "main~1..main").strip() == "1"
+
+
+@pytest.mark.parametrize("spoils", [False, True])
+def test_a_graft_in_a_whole_run(crew: Crew, spoils: bool) -> None:  # noqa: FBT001
+    """What judges credit a loser with is ported by one fixer's round, and lands; a port that breaks a check is undone."""
+    praise = {"node": "judge", "do": [{"say": ranks("ABC", strengths={"C": "it says when"})}]}
+    ported = [{"must_read": "it says when"}, {"write": "when.txt", "text": "now\n"}, {"run": "rm by.txt" if spoils else "true"}]
+    competing(crew, praise, {"node": "fix", "do": [*ported, {"say": "Ported."}]}, graft=True)
+
+    done = crew.call("run", "write the note")
+
+    assert done.code == 0, done
+    assert len(asked(crew, "fix")) == 1
+    assert ("when.txt" in crew.git("ls-tree", "-r", "--name-only", "main")) is not spoils
+    assert crew.shown("main", "by.txt") == "A\n"
