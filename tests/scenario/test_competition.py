@@ -39,11 +39,13 @@ SPLIT = tuple(
 )
 
 
-def competing(crew: Crew, *turns: Any, names: tuple[str, ...] = NAMES, roles: Any = None, **pipeline: Any) -> None:
+def competing(
+    crew: Crew, *turns: Any, names: tuple[str, ...] = NAMES, roles: Any = None, recovery: Any = None, **pipeline: Any
+) -> None:
     """Three agents, three implementers, three judges; the note decides."""
     told = {"plan": False, "reviewers": 0, "implementers": 3, **pipeline}
     verify = {"gate": ["grep -q four note.txt"], "check": ["test -e by.txt"]}
-    crew.settle(*crew.agents(*names), pipeline=told, land=LOCAL, roles=roles or {}, verify=verify)
+    crew.settle(*crew.agents(*names), pipeline=told, land=LOCAL, roles=roles or {}, recovery=recovery or {}, verify=verify)
     crew.git("switch", "-qc", "mine")
     crew.play(*turns, *USUAL)
 
@@ -230,4 +232,19 @@ def test_a_graft_in_a_whole_run(crew: Crew, spoils: bool) -> None:  # noqa: FBT0
     assert done.code == 0, done
     assert len(asked(crew, "fix")) == 1
     assert ("when.txt" in crew.git("ls-tree", "-r", "--name-only", "main")) is not spoils
+    assert crew.shown("main", "by.txt") == "A\n"
+
+
+def test_a_panel_that_fails_until_level_three(crew: Crew) -> None:
+    """Prose from every judge, time after time: level 2 judges afresh, level 3 has everything made anew on branches of its own; then it lands."""
+    prose = [{"node": "judge", "turn": n, "do": [{"say": "B is the best, I think."}]} for n in range(1, 15)]
+    competing(crew, *prose, names=(*NAMES, "delta"), roles={"judge": ["delta"]}, recovery={"pause": "0.01s"})
+
+    done = crew.call("run", "write the note")
+
+    assert done.code == 0, done
+    state = crew.state()
+    assert [event.level for event in crew.facts(RecoveryAttempted)] == [1, 1, 1, 2, 2, 2, 3]
+    assert (state.recovery_epoch, len(asked(crew, "implement")), state.trouble) == (1, 6, None)
+    assert asked(crew, "dev-fix") == []
     assert crew.shown("main", "by.txt") == "A\n"
