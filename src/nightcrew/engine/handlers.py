@@ -118,10 +118,7 @@ def drop(effect: fx.DropWorkspaces, ctx: Ctx) -> ev.WorkspacesDropped:
 
 
 def give_back(pool: Pool, run_id: str, proven: str, seats: tuple[str, ...] = ()) -> tuple[list[str], tuple[str, ...]]:
-    """A run's slots go back to its pool and its refs away, or the slots of some seats alone; which slots, and what stays with the reason.
-
-    `proven` is the commit that landed.
-    """
+    """A run's slots (of some seats, or all and its refs too) go back to the pool: which, and what stays and why. `proven` landed."""
     slots, kept = [], []
     for ws in workspace.leased(pool, run_id, seats):
         saved = workspace.release(pool, ws)

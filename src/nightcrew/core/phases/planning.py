@@ -7,7 +7,7 @@ from nightcrew.core.ids import Label, SeatKey, impl_seat
 from nightcrew.core.roster import AgentRole, Answers
 from nightcrew.core.state import Advising, Marker, Phase, RunState, Want, asking, enter, iteration_base, line, red_of
 from nightcrew.core.trouble import leave
-from nightcrew.core.work import Advice, Brief, Failure, Outcome, PipelinePhase, Purpose
+from nightcrew.core.work import Brief, Failure, Outcome, PipelinePhase, Purpose
 
 NODE, SEAT, ADVISE = "plan", SeatKey("plan"), "advise"
 SHAPE = '{"approach": "…", "tradeoff": "what it costs", "naive": "why not the obvious way", "risks": "…", "files": "…"}'
@@ -45,7 +45,9 @@ def _planned(state: RunState, said: Outcome | Failure) -> RunState:
 
 
 def _brief(state: RunState, *, advises: bool = False) -> Brief:
-    told = [f"## Proposal {n}\n\n{_told(advice)}" for n, advice in enumerate(state.advising.proposals.values(), 1)]
+    proposals = (structs.asdict(advice).items() for advice in state.advising.proposals.values())
+    said = ("\n".join(f"{part}: {text}" for part, text in proposal if text) for proposal in proposals)
+    told = [f"## Proposal {n}\n\n{text}" for n, text in enumerate(said, 1)]
     ask = (
         "Write the plan that another engineer will follow: what to change and where, in which order, which tests show that it works, "
         "and what could go wrong. Be short and name files. Do not change anything."
@@ -56,10 +58,6 @@ def _brief(state: RunState, *, advises: bool = False) -> Brief:
         told, ask = [], f"Propose how to do it; others propose too.\n\n{reading.json_answer(SHAPE)}"
     known = (b.LOOK_ONLY, *b.task(state), *b.preflight(state))
     return b.brief(*known, *(("# What advisors propose", *told) if told else ()), f"# What you are asked\n\n{ask}")
-
-
-def _told(advice: Advice) -> str:
-    return "\n".join(f"{part}: {text}" for part, text in structs.asdict(advice).items() if text)
 
 
 def _asks(state: RunState) -> bool:
