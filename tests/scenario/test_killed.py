@@ -171,6 +171,29 @@ def test_a_supervisor_that_is_killed(crew: Crew) -> None:
     assert crew.shown("main", "half.txt") == "half\n"
 
 
+def test_a_hook_whose_supervisor_is_killed(crew: Crew, tmp_path: Path) -> None:
+    """Decision 0009: a hook that vanished refused nothing: it runs again, and nobody is paid to mend what is whole."""
+    repos.bare_remote(crew.repo, tmp_path / "remote.git")
+    for name in ("pre-commit", "pre-push"):
+        wait = f"while [ $(grep -c {name} {crew.played}/came) -lt 2 ]; do sleep 0.02; done"
+        repos.add_hook(crew.repo, name, f"echo {name} >> {crew.played}/came; {wait}")
+    verify = {"gate": ["grep -q four note.txt"], "writable": [str(crew.played)]}
+    crew.solo(land={"mode": "push", "target": "main"}, verify=verify)
+    process, came = crew.start("run", "write the note"), crew.played / "came"
+    for name in ("pre-commit", "pre-push"):
+        until(lambda name=name: came.exists() and name in came.read_text())  # type: ignore[misc]
+        (owner,) = crew.state_home.glob(f"runs/*/effects/*/{name}/owner")
+        found = job.look(owner.parent)
+        assert isinstance(found, job.Running)
+        subprocess.run(["kill", "-9", str(found.pid)], check=True)
+
+    done = crew.end(process)
+
+    assert done.code == 0, done
+    assert came.read_text().split() == ["pre-commit", "pre-commit", "pre-push", "pre-push"]
+    assert crew.seats() == ["alpha@implement", "alpha@commit"]
+
+
 def test_leaving_without_a_word(crew: Crew) -> None:
     """Rulings 11: SIGTERM ends nightcrew at once, the agent runs on, resume adopts it."""
     crew.solo(WAITS)

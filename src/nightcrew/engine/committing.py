@@ -1,5 +1,6 @@
 """The one commit that lands, and its landing. The repository's hooks run sandboxed like any code; the commit and the push are made outside (decision 0017)."""
 
+import errno
 import os
 from pathlib import Path
 
@@ -81,7 +82,9 @@ async def _hook(effect: MakeCommit | Land, ctx: Ctx, ws: Workspace, hook: Path, 
     argv, seen = (str(program), *args), (program.parent,)
     order = commands.job(effect, ctx, ws, hook.name, argv, limit_s, stdin=folder / "stdin", seen=seen)
     end = await jobs.run(folder, order)
-    code, by = (end.code, end.stopped_by) if isinstance(end, Exit) else (1, "")
+    if not isinstance(end, Exit):
+        raise InterruptedError(errno.EINTR, f"the {hook.name} hook vanished without a trace")  # nobody's fault: once more
+    code, by = end.code, end.stopped_by
     if code or by:
         said = jobs.output(folder / "stdout") + jobs.output(folder / "stderr") or b"(the hook printed nothing)"
         raise Refused(hook.name, 124 if by == "total" else code or 1, ctx.tools.blobs.put(said), by)
