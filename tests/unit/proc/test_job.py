@@ -5,6 +5,7 @@ import os
 import select
 import signal
 import stat
+import struct
 import subprocess
 import sys
 import threading
@@ -305,6 +306,29 @@ def test_full_disk_loses_no_record(tmp_path: Path) -> None:
     assert lines[:1] == ["7 said"], done.err.decode()
     assert "No space left on device" in lines[1]
     assert lines[2:] == ["False"]
+
+
+def test_work_is_on_the_disk_before_its_record(folder: Path) -> None:
+    """Whoever reads the record finds the work after a power cut too: files the job wrote have a place on the disk (law 4)."""
+    control = folder.parent / "control"
+    control.write_bytes(b"x" * 10_000)
+    if not unplaced(control):
+        pytest.skip("this file system places files at once, or does not tell")
+    start(folder, job(folder, "mkdir deep; head -c 10000 /dev/zero > deep/work; head -c 10000 /dev/zero"))
+    ended(folder)
+    assert not unplaced(folder.parent / "deep/work")
+    assert not unplaced(folder / "stdout")
+
+
+def unplaced(path: Path) -> bool:
+    """Whether some of the file is in memory only, without a place on the disk: what the kernel says about its extents (FS_IOC_FIEMAP)."""
+    asked = bytearray(struct.pack("=QQIIII", 0, 2**64 - 1, 0, 0, 1, 0) + bytes(56))
+    with path.open("rb") as file:
+        try:
+            fcntl.ioctl(file, 0xC020660B, asked)
+        except OSError:
+            return False
+    return bool(struct.unpack_from("=I", asked, 32 + 40)[0] & 4)  # FIEMAP_EXTENT_DELALLOC
 
 
 def test_nothing_stays_open(folder: Path) -> None:
