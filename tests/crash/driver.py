@@ -29,7 +29,7 @@ TOO_LONG = 200
 
 
 class Order(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What to do: drive `run` (or start one), and die after or before an entry, at a call of git (which may go on without us), or asleep."""
+    """What to do: drive `run` (or start one), and die after or before an entry, at a call of git (or be `told` something else there), or asleep."""
 
     run: str = ""
     machine: str = ""
@@ -39,7 +39,7 @@ class Order(msgspec.Struct, frozen=True, omit_defaults=True):
     after: int = 0
     before: int = 0
     git: int = 0
-    orphan: bool = False
+    told: str = "stop"
     asleep: bool = False
 
 
@@ -147,10 +147,8 @@ def drive(order: Order) -> RunState:
         at.keep(Note(1, False, True, 0, 0, 0))  # noqa: FBT003
     tools = control.open_tools(run, env, ground.load_config(None, env, {}).max_turns, at.clock())
     lease = tools.journal.acquire(run)
-    mode = "orphan" if order.orphan else "stop"
-    (at.machine / "bin/armed").write_text(
-        f"{os.getpid()} {mode} {size(at.machine / 'bin/calls') + order.git if order.git else 0}\n"
-    )
+    call = size(at.machine / "bin/calls") + order.git if order.git else 0
+    (at.machine / "bin/armed").write_text(f"{os.getpid()} {order.told} {call}\n")
     try:
         return local.drive(local.Driver(tools._replace(headline=at.about), run, lease, at.written)).state
     finally:

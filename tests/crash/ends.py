@@ -1,7 +1,9 @@
 """How a run ended, for comparison: history, refs, facts, agents' processes, spend, files; and what it left behind."""
 
 import os
+import signal
 from collections import Counter
+from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
@@ -55,6 +57,19 @@ def end_of(machine: Machine) -> End:
 def marked(run: RunId) -> list[int]:
     """The processes of the run's turns and commands, without their supervisors."""
     return [int(line.split()[1]) for line in running(run) if "supervise" not in line]
+
+
+def end_all(run: RunId) -> None:
+    """Kill whatever belongs to the run, until there is nothing."""
+    while left := running(run):
+        for line in left:
+            kill(int(line.split()[1]))
+
+
+def kill(pid: int) -> None:
+    """kill -9 of who may be gone already."""
+    with suppress(ProcessLookupError):
+        os.kill(pid, signal.SIGKILL)
 
 
 def look(repo: Path, commit: str) -> str:

@@ -1,4 +1,4 @@
-"""Interruptions of a real run while a program of it waits at the turnstile: signals, and kill -9 of all that takes part but nightcrew.
+"""Interruptions of a real run while a program of it waits at the turnstile, or at a call of git: signals, and kill -9 of all that takes part.
 
 What is killed is asked again: one more process for each killed turn is allowed, and a rescue ref that keeps its work.
 """
@@ -8,31 +8,60 @@ import signal
 import subprocess
 
 from crash.driver import Order
-from crash.ends import End, differences, marked
-from crash.machine import Machine, Tape, died, ended, until
-from crash.points import Point, held_points
+from crash.ends import End, differences, kill, marked
+from crash.machine import Hang, Machine, Tape, died, ended, until
+from crash.points import Point, of_effect, started
 from nightcrew.core.ids import RunId
 from nightcrew.proc import job
 
-POLITE = ("int", "term")
+AT_GIT = {"int at git": "INT", "term at git": "TERM", "int twice at git": "twice"}
+POLITE = ("int", "term", "int at git", "term at git")
 """After these nothing was killed: all must be as it would have been."""
-ROUGH = ("int twice", "supervisor", "program", "both", "all three")
+ROUGH = ("int twice", "supervisor", "both", "all three")
+TURNS = ("program",)
+"""A command or hook of which only the program is killed is red, which is another story."""
 
-
-WAYS = (*POLITE, *ROUGH)
-MACHINES = ("solo", "push")
-"""The scenarios that this is done to: their scripts do not count turns, and a person drives them with `nightcrew resume`."""
+WAYS = (*POLITE, *ROUGH, *TURNS, "int twice at git")
+MACHINES = {"solo": ROUGH, "push": ROUGH, "remote": ("int twice",)}
+"""The scenarios that this is done to: their scripts do not count turns, and a person drives them with `nightcrew resume`. A push has no supervisor."""
 
 
 def points_of(name: str, tape: Tape) -> list[Point]:
-    """Every way of interrupting each held effect; roughly only turns: a command or hook that is killed is red, which is another story."""
-    held = held_points(name, tape) if name in MACHINES else []
-    ways = {point: (*POLITE, *(ROUGH if point.kind == "StartTurn" else ())) for point in held}
-    return [point._replace(how=how, when=how) for point in held for how in ways[point]]
+    """Every way of interrupting each effect that is held, and each call of git."""
+    if name not in MACHINES:
+        return []
+    found = []
+    for point in (point for key in started(tape) for point in of_effect(name, tape, key)):
+        match point.how:
+            case "held":
+                ways = ["int", "term", *MACHINES[name], *(TURNS if point.kind == "StartTurn" else ())]
+            case "git" | "orphan":
+                ways = list(AT_GIT)
+            case _:
+                ways = []
+        found += [point._replace(how=how, when=how) for how in ways]
+    return found
 
 
-def interrupted(machine: Machine, run: RunId, how: str) -> None:
-    """Drive to the turnstile, interrupt there, and see that run rest or go on."""
+def interrupted(machine: Machine, run: RunId, point: Point) -> None:
+    """Drive to that instant, interrupt there, and see that run rest or go on."""
+    if point.how in AT_GIT:
+        told_at_git(machine, Order(run=run, git=point.number, told=AT_GIT[point.how]))
+    else:
+        at_the_turnstile(machine, run, point.how)
+
+
+def told_at_git(machine: Machine, order: Order) -> None:
+    """A call of git sends its driver a signal, and goes on."""
+    process = machine.start(order)
+    ended(process)
+    left = process.returncode in {-signal.SIGTERM, 128 + signal.SIGTERM}
+    if not (left if order.told == "TERM" else machine.says(RunId(order.run), "ParkAsked")):
+        raise Hang(f"it did not hear {order.told} at git: it ended with {process.returncode}")
+
+
+def at_the_turnstile(machine: Machine, run: RunId, how: str) -> None:
+    """While a program waits there."""
     machine.shut()
     process = machine.start(Order(run=run))
     until(machine.somebody_waits, process, "a program at the turnstile")
@@ -63,7 +92,7 @@ def killed(machine: Machine, run: RunId, how: str, process: subprocess.Popen[str
         os.kill(supervisor(machine, run), signal.SIGKILL)
     if how != "supervisor":
         for pid in marked(run):
-            _kill(pid)
+            kill(pid)
     machine.open()
     if how == "all three":
         died(process)
@@ -71,18 +100,13 @@ def killed(machine: Machine, run: RunId, how: str, process: subprocess.Popen[str
         machine.finish(process, run)
 
 
-def _kill(pid: int) -> None:
-    try:
-        os.kill(pid, signal.SIGKILL)
-    except ProcessLookupError:
-        return
-
-
 def supervisor(machine: Machine, run: RunId) -> int:
     """The pid of the one job that runs."""
     owners = (machine.crew.state_home / "runs" / run / "effects").rglob("owner")
-    (pid,) = [found.pid for owner in owners if isinstance(found := job.look(owner.parent), job.Running)]
-    return pid
+    pids = [found.pid for owner in owners if isinstance(found := job.look(owner.parent), job.Running)]
+    if len(pids) != 1:
+        raise Hang(f"one supervisor was to run, not {len(pids)}")
+    return pids[0]
 
 
 def wrong(expected: End, found: End, how: str) -> list[str]:

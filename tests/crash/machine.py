@@ -31,13 +31,20 @@ HANG_S = 240.0
 
 GIT = """\
 #!/bin/sh
-# git, counted when our driver calls it: ARMED holds its pid, and the number of the call at which it dies by kill -9.
+# git, counted when our driver calls it, itself or through `timeout`: `armed` holds its pid, the number of the call at which it
+# is told something, and what: kill -9 (`stop`; with `orphan` this git goes on all the same), or a signal, once or twice.
 here=${0%/*}
-if read -r who how at 2>/dev/null <"$here/armed" && [ "$who" = "$PPID" ]; then
+read -r _ name _ above _ 2>/dev/null </proc/$PPID/stat
+[ "$name" = "(timeout)" ] || above=$PPID
+if read -r who how at 2>/dev/null <"$here/armed" && [ "$who" = "$above" ]; then
     printf . >>"$here/calls"
     if [ "$at" != 0 ] && [ "$(wc -c <"$here/calls")" = "$at" ]; then
-        kill -9 "$PPID"
-        [ "$how" = orphan ] || exit 1
+        case $how in
+        stop) kill -9 "$who"; exit 1 ;;
+        orphan) kill -9 "$who" ;;
+        twice) kill -INT "$who"; sleep 0.3; kill -INT "$who" ;;
+        *) kill -"$how" "$who" ;;
+        esac
     fi
 fi
 exec GIT "$@"

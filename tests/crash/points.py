@@ -93,11 +93,6 @@ def of_effect(name: str, tape: Tape, key: str) -> Iterator[Point]:
         yield Point(name, "orphan" if n % 3 == 0 else "git", first, n, kind, phase, "in")
 
 
-def held_points(name: str, tape: Tape) -> list[Point]:
-    """The effects in the middle of which a program waits at the turnstile."""
-    return [point for key in started(tape) for point in of_effect(name, tape, key) if point.how == "held"]
-
-
 def noted(tape: Tape, seq: int, *, before: bool) -> Note | None:
     """The note of an instant."""
     return next((n for n in tape.notes if (n.seq, n.before) == (seq, before)), None)

@@ -74,6 +74,13 @@ def push(crew: Crew) -> None:
     settled(crew, land=PUSH)
 
 
+def remote(crew: Crew) -> None:
+    """The same, where it is the remote that takes its time: the push waits at the turnstile."""
+    at = repos.bare_remote(crew.repo, crew.folder / "remote.git")
+    (at / "hooks/pre-receive").symlink_to(hold(crew))
+    settled(crew, land=PUSH)
+
+
 def rounds(crew: Crew) -> None:
     """Plan, two reviewers, a round of fixes and one of the gate, each handed over: alpha crashes in the first, beta's quota is spent in the second."""
     settled(
@@ -144,6 +151,7 @@ def cancel(crew: Crew) -> None:
 SCENARIOS = (
     Scenario("solo", solo),
     Scenario("push", push),
+    Scenario("remote", remote),
     Scenario("rounds", rounds, jumps=True),
     Scenario("rebase", rebase),
     Scenario("level-two", level_two, jumps=True),

@@ -2,8 +2,9 @@
 
     python -m crash.sweep sample | classes | all [scenario ...]
 
-`all`: every point. `classes`: every kind of effect in every phase, before, in and after it, and each kind of fact once. `sample`: every
-kind of effect, before, in and after. A kind of effect that no scenario brings to one of the three is a violation too.
+`all`: every point. `classes`: every kind of effect in every phase, before, in and after it, and each kind of fact once, killed, and with a
+cut of the power. `sample`: every kind of effect, before, in and after, and a cut of the power after a turn. A kind of effect that no scenario
+brings to one of the three is a violation too.
 """
 
 import os
@@ -21,9 +22,9 @@ from typing import NamedTuple
 from msgspec.structs import replace
 
 import conftest
-from crash import hard
+from crash import hard, power
 from crash.driver import Order
-from crash.ends import End, differences, end_of
+from crash.ends import End, differences, end_all, end_of
 from crash.machine import Hang, Machine, Tape, died, until
 from crash.points import KINDS, WHENS, Point, points_of
 from crash.scenarios import SCENARIOS, Scenario
@@ -44,7 +45,7 @@ def recorded(root: Path, scenario: Scenario) -> Recorded:
     """Build and record."""
     machine = Machine(root / scenario.name, scenario)
     tape = machine.record()
-    points = [*points_of(scenario.name, tape), *hard.points_of(scenario.name, tape)]
+    points = [*points_of(scenario.name, tape), *hard.points_of(scenario.name, tape), *power.points_of(scenario.name, tape)]
     return Recorded(machine, tape, end_of(machine), points)
 
 
@@ -56,7 +57,9 @@ def violations(on: Recorded, point: Point) -> list[str]:
         if point.how == "held":
             killed_at_the_turnstile(machine, Order(run=run))
         if point.how in hard.WAYS:
-            hard.interrupted(machine, run, point.how)
+            hard.interrupted(machine, run, point)
+        if point.how in power.WAYS:
+            power.cut(machine, point)
         for order in deaths(point, Order(run=run)):
             died(machine.start(order))
         process = machine.rest(run)
@@ -65,9 +68,11 @@ def violations(on: Recorded, point: Point) -> list[str]:
             machine.open()
         machine.finish(process, run)
         end = end_of(machine)
-        return hard.wrong(on.expected, end, point.how) if point.how in hard.WAYS else differences(on.expected, end)
+        rough = point.how in (*hard.WAYS, *power.WAYS)
+        return hard.wrong(on.expected, end, point.how) if rough else differences(on.expected, end)
     except (Hang, AssertionError) as broken:
         machine.open()
+        end_all(run)
         return [f"{type(broken).__name__}: {broken}"]
 
 
@@ -79,7 +84,7 @@ def deaths(point: Point, order: Order) -> list[Order]:
         case "before":
             return [replace(order, before=point.number)]
         case "git" | "orphan":
-            return [replace(order, git=point.number, orphan=point.how == "orphan")]
+            return [replace(order, git=point.number, told="stop" if point.how == "git" else "orphan")]
         case "asleep":
             return [replace(order, asleep=True)]
         case _:
@@ -111,7 +116,7 @@ def chosen(points: list[Point], class_of: Callable[[Point], tuple[str, ...]]) ->
     return taken
 
 
-HOWS = ("held", "asleep", "copy", "after", "before", "several", "git", "orphan", *hard.WAYS)
+HOWS = ("held", "asleep", "copy", "after", "before", "several", "git", "orphan", *hard.WAYS, *power.WAYS)
 
 
 def selected(points: list[Point], mode: str) -> list[Point]:
@@ -125,7 +130,8 @@ def selected(points: list[Point], mode: str) -> list[Point]:
             other = [*chosen(facts, lambda p: (p.fact,)), *chosen(several, lambda p: (p.scenario,))]
             return [*chosen(effects, lambda p: (p.kind, p.phase, p.when)), *other]
         case _:
-            return chosen([p for p in effects if p.when in WHENS], lambda p: (p.kind, p.when))
+            cuts = [p for p in points if p.fact == "TurnEnded, power"]
+            return [*chosen([p for p in effects if p.when in WHENS], lambda p: (p.kind, p.when)), *cuts[:1]]
 
 
 def missing(points: list[Point]) -> list[str]:
