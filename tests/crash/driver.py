@@ -150,7 +150,10 @@ def drive(order: Order) -> RunState:
     call = size(at.machine / "bin/calls") + order.git if order.git else 0
     (at.machine / "bin/armed").write_text(f"{os.getpid()} {order.told} {call}\n")
     try:
-        return local.drive(local.Driver(tools._replace(headline=at.about), run, lease, at.written)).state
+        left = local.drive(local.Driver(tools._replace(headline=at.about), run, lease, at.written))
+        if left.signal == signal.SIGTERM:
+            sys.exit(128 + left.signal)
+        return left.state
     finally:
         tools.turnstile.leave()
         lease.release()

@@ -55,7 +55,7 @@ def told_at_git(machine: Machine, order: Order) -> None:
     """A call of git sends its driver a signal, and goes on."""
     process = machine.start(order)
     ended(process)
-    left = process.returncode in {-signal.SIGTERM, 128 + signal.SIGTERM}
+    left = process.returncode == 128 + signal.SIGTERM
     if not (left if order.told == "TERM" else machine.says(RunId(order.run), "ParkAsked")):
         raise Hang(f"it did not hear {order.told} at git: it ended with {process.returncode}")
 
