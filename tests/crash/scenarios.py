@@ -148,6 +148,24 @@ def cancel(crew: Crew) -> None:
     settled(crew, {"node": "implement", "do": [{"write": "half.txt"}, says, {"hang": "plain"}]}, sandbox=OPEN)
 
 
+def competition(crew: Crew) -> None:
+    """Three implement, a blind panel of three is split, deliberates and votes: one is handed over in its first ranking, one in its vote."""
+    boom: list[Turn] = [{"stderr": "boom\n"}, {"exit": 1}]
+    ranks = [{"order": list(order), "reasons": dict.fromkeys(order, "so"), "confidence": 0.7} for order in ("ABC", "BAC", "CAB")]
+    vote = {"say": '{"choice": "B", "why": "it is the best"}'}
+    settled(
+        crew,
+        {"node": "implement", "do": [{"append": "note.txt", "text": "four\n"}, {"write": "by.txt", "text": "{label}\n"}]},
+        {"node": "judge", "agent": "alpha", "do": boom},
+        *({"node": "judge", "seat": f"judge-{n}", "do": [{"say": json.dumps(said)}]} for n, said in enumerate(ranks, 1)),
+        {"node": "deliberate", "do": [vote]},
+        {"node": "vote", "agent": "beta", "do": boom},
+        {"node": "vote", "do": [vote]},
+        developers="alpha beta gamma",
+        pipeline={**SHORT, "implementers": 3},
+    )
+
+
 SCENARIOS = (
     Scenario("solo", solo),
     Scenario("push", push),
@@ -159,5 +177,5 @@ SCENARIOS = (
     Scenario("exhausted", exhausted, jumps=True),
     Scenario("question", question, answer="more"),
     Scenario("cancel", cancel, ends="Interrupted"),
-    # The competition joins here as soon as there is one: Scenario("competition", competition).
+    Scenario("competition", competition),
 )
