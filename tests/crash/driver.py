@@ -29,7 +29,10 @@ TOO_LONG = 200
 
 
 class Order(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What to do: drive `run` (or start one), and die after or before an entry, at a call of git (or be `told` something else there), or asleep."""
+    """What to do: drive `run` (or start one), and die after or before an entry, at a call of git (or be `told` something else there), or asleep.
+
+    `at`: when it is for this driver as it begins, in seconds since the epoch; 0 for now.
+    """
 
     run: str = ""
     machine: str = ""
@@ -41,6 +44,7 @@ class Order(msgspec.Struct, frozen=True, omit_defaults=True):
     git: int = 0
     told: str = "stop"
     asleep: bool = False
+    at: float = 0.0
 
 
 class Note(msgspec.Struct, frozen=True):
@@ -69,6 +73,7 @@ class Instants(NamedTuple):
     machine: Path
     slept: list[float]
     open: set[str]
+    ahead_s: float = 0.0
 
     def die(self) -> None:
         """As a machine would have it: at once."""
@@ -122,7 +127,7 @@ class Instants(NamedTuple):
     def jumped(self) -> float:
         """Seconds by which this machine's clock is ahead of the world's."""
         path = self.machine / "jumped"
-        return sum(float(line) for line in path.read_text().split() if line != ".") if path.exists() else 0.0
+        return self.ahead_s + (sum(float(line) for line in path.read_text().split() if line != ".") if path.exists() else 0.0)
 
     def clock(self) -> Clock:
         """The machine's clock."""
@@ -141,7 +146,7 @@ def size(path: Path) -> int:
 
 def drive(order: Order) -> RunState:
     """Drive the run until it rests."""
-    env, at = dict(os.environ), Instants(order, Path(order.machine), [], set())
+    env, at = dict(os.environ), Instants(order, Path(order.machine), [], set(), order.at - time.time() if order.at else 0.0)
     run = RunId(order.run) or control.start(Path.cwd(), env, "write the note")
     if not order.run:
         at.keep(Note(1, False, True, 0, 0, 0))  # noqa: FBT003

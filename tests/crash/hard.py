@@ -6,6 +6,7 @@ What is killed is asked again: one more process for each killed turn is allowed,
 import os
 import signal
 import subprocess
+from collections import Counter
 
 from crash.driver import Order
 from crash.ends import End, differences, kill, marked
@@ -21,6 +22,7 @@ ROUGH = ("int twice", "supervisor", "both", "all three")
 TURNS = ("program",)
 """A command or hook of which only the program is killed is red, which is another story."""
 
+RESCUE = "refs/nightcrew/rescue/"
 WAYS = (*POLITE, *ROUGH, *TURNS, "int twice at git")
 MACHINES = {"solo": ROUGH, "push": ROUGH, "remote": ("int twice",)}
 """The scenarios that this is done to: their scripts do not count turns, and a person drives them with `nightcrew resume`. A push has no supervisor."""
@@ -115,6 +117,17 @@ def wrong(expected: End, found: End, how: str) -> list[str]:
     if how in POLITE:
         return differences(expected, found)
     more = sum(found.agents.values()) - sum(expected.agents.values())
-    refs = {name: what for name, what in found.refs.items() if "refs/nightcrew/rescue/" not in name}
-    said = differences(expected, found._replace(agents=expected.agents, spend=expected.spend, refs=refs))
+    lost = rescued(expected) - rescued(found)
+    said = differences(plain(expected), plain(found)._replace(agents=expected.agents, spend=expected.spend))
+    said += [f"{times} of {what} not rescued" for what, times in lost.items()]
     return [*said, *([f"{more} more processes"] if more not in {0, 1} else [])]
+
+
+def rescued(end: End) -> Counter[str]:
+    """What is kept by rescue refs; there may be more of them, and other numbers."""
+    return Counter(what for name, what in end.refs.items() if RESCUE in name)
+
+
+def plain(end: End) -> End:
+    """Without them."""
+    return end._replace(refs={name: what for name, what in end.refs.items() if RESCUE not in name})

@@ -38,7 +38,9 @@ read -r _ name _ above _ 2>/dev/null </proc/$PPID/stat
 [ "$name" = "(timeout)" ] || above=$PPID
 if read -r who how at 2>/dev/null <"$here/armed" && [ "$who" = "$above" ]; then
     printf . >>"$here/calls"
-    if [ "$at" != 0 ] && [ "$(wc -c <"$here/calls")" = "$at" ]; then
+    n=$(wc -c <"$here/calls")
+    if [ "$at" != 0 ] && [ "$n" -ge "$at" ]; then  # another lane may have counted between these two lines
+        echo 0 0 0 >"$here/armed"
         case $how in
         stop) kill -9 "$who"; exit 1 ;;
         orphan) kill -9 "$who" ;;
@@ -144,6 +146,10 @@ class Machine:
             shutil.rmtree(self.folder, ignore_errors=True)
         self.folder.mkdir()
         subprocess.run(["tar", "-C", str(self.folder), "-xzf", str(self.copies / note.name)], check=True)
+
+    def copied_at(self, note: Note) -> float:
+        """When the copy of that instant was taken, in seconds since the epoch."""
+        return (self.copies / note.name).stat().st_mtime
 
     def rest(self, run: RunId) -> subprocess.Popen[str]:
         """`nightcrew resume`, begun; where waits are jumped over, a driver that does the same."""

@@ -60,7 +60,7 @@ def violations(on: Recorded, point: Point) -> list[str]:
             hard.interrupted(machine, run, point)
         if point.how in power.WAYS:
             power.cut(machine, point)
-        for order in deaths(point, Order(run=run)):
+        for order in deaths(point, Order(run=run, at=machine.copied_at(point.at) if point.how == "asleep" else 0.0)):
             died(machine.start(order))
         process = machine.rest(run)
         if point.how == "held":
