@@ -8,7 +8,7 @@ from architecture.sources import PACKAGE, ROOT, public_names, sources, tracked
 
 AGENTS_LINES = 120
 RECORD_LINES = 60
-PROMISED = re.compile(r"`([\w/]+)::(test_\w+)`")
+PROMISED = re.compile(r"`([\w/]+)::(\w+)`")
 RECORD_PARTS = ("Context", "Decision", "Alternatives", "Consequences")
 GLOSSARY_LINE = re.compile(r"^- \*\*(?P<word>[^*]+)\*\*: \S.*\.$")
 
