@@ -24,6 +24,7 @@ TURNS = ("program",)
 
 RESCUE = "refs/nightcrew/rescue/"
 WAYS = (*POLITE, *ROUGH, *TURNS, "int twice at git")
+SUPERVISED = ("StartTurn", "RunCommands", "MakeCommit", "Land")
 MACHINES = {"solo": ROUGH, "push": ROUGH, "remote": ("int twice",)}
 """The scenarios that this is done to: their scripts do not count turns, and a person drives them with `nightcrew resume`. A push has no supervisor."""
 
@@ -36,7 +37,8 @@ def points_of(name: str, tape: Tape) -> list[Point]:
     for point in (point for key in started(tape) for point in of_effect(name, tape, key)):
         match point.how:
             case "held":
-                ways = ["int", "term", *MACHINES[name], *(TURNS if point.kind == "StartTurn" else ())]
+                rough = MACHINES[name] if point.kind in SUPERVISED else ("int twice",)
+                ways = ["int", "term", *rough, *(TURNS if point.kind == "StartTurn" else ())]
             case "git" | "orphan":
                 ways = list(AT_GIT)
             case _:

@@ -63,11 +63,7 @@ def lease(
 
 def _choose(pool: Pool, wanted: Record) -> Record:
     # The seat's own slot, a free one, or a new one, written down as the seat's; under the pool's lock. Names say nothing.
-    records = _records(pool.root)
-    held = {record.slot for record in records if record.run}
-    for left in pool.root.glob(".*.json.*new"):
-        if left.name.split(".")[1] not in held:  # by somebody who was killed: where no seat is, only this lock writes
-            left.unlink()
+    records = _swept(pool.root)
     own = [record for record in records if (record.run, record.seat) == (wanted.run, wanted.seat)]
     if own:
         return own[0]
@@ -76,6 +72,16 @@ def _choose(pool: Pool, wanted: Record) -> Record:
     record = replace(wanted, slot=next((record.slot for record in records if not record.run), "") or next(new))
     slots.write_record(pool.root, record)
     return record
+
+
+def _swept(root: Path) -> list[Record]:
+    # The records, what somebody who was killed left of others thrown away: where no seat is, only the pool's lock lets write.
+    records = _records(root)
+    held = {record.slot for record in records if record.run}
+    for left in root.glob(".*.json.*new"):
+        if left.name.split(".")[1] not in held:
+            left.unlink()
+    return records
 
 
 def _records(root: Path) -> list[Record]:
@@ -162,6 +168,7 @@ def release(pool: Pool, ws: Workspace) -> Rescued:
     saved = _rescue_if_any(pool, ws)
     with alone(pool.root / "lock"):
         slots.write_record(pool.root, Record(ws.slot, repo_id(pool.repo)))
+        _swept(pool.root)
     return saved
 
 
