@@ -14,6 +14,7 @@ from crash.machine import Hang, Machine, Tape, died, ended, until
 from crash.points import Point, of_effect, started
 from nightcrew.core.ids import RunId
 from nightcrew.proc import job
+from support import crew
 
 AT_GIT = {"int at git": "INT", "term at git": "TERM", "int twice at git": "twice"}
 POLITE = ("int", "term", "int at git", "term at git")
@@ -90,6 +91,7 @@ def at_the_turnstile(machine: Machine, run: RunId, how: str) -> None:
 
 def killed(machine: Machine, run: RunId, how: str, process: subprocess.Popen[str]) -> None:
     """kill -9 of some of the three; the last of them to go is the one that could tell."""
+    before = set(marked(run))
     if how == "all three":
         process.kill()
     if how != "program":
@@ -97,6 +99,9 @@ def killed(machine: Machine, run: RunId, how: str, process: subprocess.Popen[str
     if how != "supervisor":
         for pid in marked(run):
             kill(pid)
+    crew.until(
+        lambda: not before & set(marked(run))
+    )  # or what is about to die of its supervisor's death would go on for a little
     machine.open()
     if how == "all three":
         died(process)
