@@ -145,6 +145,7 @@ class Validating(Data, frozen=True, omit_defaults=True, kw_only=True):
     granted: int = 0
     red: tuple[w.CommandResult, ...] = ()
     hooked: int = 0
+    refused: bool = False  # a hook refused the commit: what fails here is over when the commit exists
     fresh: bool = False  # the cache of green gates is not to be believed (decision 0019)
 
 

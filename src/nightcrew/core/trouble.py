@@ -44,14 +44,15 @@ def fail(state: RunState, failure: Failure) -> RunState:
         return state
     before, phase = state.trouble, state.phase
     tree = state.winning.change.tree if state.winning else Tree("")
-    new = Trouble(failure=failure, failed_phase=phase, furthest=phase, tree=tree, iteration=state.iteration, since=state.at)
+    reached = Phase.CommitMessage if phase is Phase.FinalValidation and state.validating.refused else phase
+    new = Trouble(failure=failure, failed_phase=phase, furthest=reached, tree=tree, iteration=state.iteration, since=state.at)
     if before is None or before.over:
         return enter(state, Phase.AwaitingDevFix, trouble=new)
     # Going back to the start, with whatever was repaired, led to the very same end.
     as_before = before.failure.signature == failure.signature
     alike = before.level >= 4 and before.tree == tree and as_before
     trouble = new.but(
-        furthest=max(before.furthest, phase, key=ORDER.index), iteration=max(before.iteration, state.iteration),
+        furthest=max(before.furthest, reached, key=ORDER.index), iteration=max(before.iteration, state.iteration),
         same=before.same + 1 if alike else 0, attempts=before.attempts, level=before.level, attempted=before.attempted,
         waits=before.waits, repairs=before.repairs, since=before.since if as_before else state.at,
     )  # fmt: skip

@@ -226,9 +226,12 @@ def test_success_ends_the_count() -> None:
     assert [n for n, *_ in attempts(sim)] == [1, 2, 1]
 
 
-def test_a_refused_commit_is_over_when_the_commit_exists() -> None:
-    """S097: a hook that refuses for ever: the gate's being green in between ends nothing, and the level rises."""
-    sim = Sim(story(pipeline=Pipeline(plan=False, gate_fix_rounds=1)))
+@pytest.mark.parametrize("rounds", [0, 1, 2])
+def test_a_refused_commit_is_over_when_the_commit_exists(rounds: int) -> None:
+    """S097: a hook that refuses for ever, whether a fixer may try or changes nothing: the gate's being green ends nothing, the level rises."""
+    sim = Sim(story(pipeline=Pipeline(plan=False, gate_fix_rounds=rounds)))
+    if rounds == 2:
+        sim.fails("alpha", good(), node="gate-fix")
     sim.says(MakeCommit, lambda effect: CommitRefused(key=effect.key, output=small("no"), code=1, hook="pre-commit"))
     sim.run(until=until(5))
     assert sim.facts(RecoverySucceeded) == []

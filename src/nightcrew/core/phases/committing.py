@@ -103,7 +103,7 @@ def _refused(state: RunState, red: CommandResult) -> RunState:
     if fixer.gate_round_left(state, red):
         at = state.validating
         basing = at.basing.but(step="done")
-        fixing = at.but(basing=basing, step="fix", red=(red,), rounds=at.rounds + 1)
+        fixing = at.but(basing=basing, step="fix", red=(red,), rounds=at.rounds + 1, refused=True)
         return enter(state, PipelinePhase.FinalValidation, validating=fixing, gated=Tree(""))
     reason = f"the {red.command} refuses the commit: exit status {red.code}"
     return fails(state, "hook", reason, NODE, detail=red.output, sign=f"{reason} {red.output.tail[-400:]}")
