@@ -34,7 +34,7 @@ def main() -> None:
 
 def _coloured(line: str) -> Text:
     text = Text(line)
-    text.highlight_regex(r"\b(red|refused|quota|conflict)\b", "bold red")
+    text.highlight_regex(r"\b(red|refused|reject|quota|conflict)\b", "bold red")
     text.highlight_regex(r"\b(green|landed|ok|approve)\b", "bold green")
     text.highlight_regex(r"→ \w+", "bold cyan")
     text.highlight_regex(r"^\d\d:\d\d:\d\d", "dim")

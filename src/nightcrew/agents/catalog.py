@@ -81,6 +81,7 @@ def looked_for() -> tuple[str, ...]:
 
 
 def _program(name: str, path: str) -> Resolved:
+    name = os.path.expanduser(name)
     if os.sep in name and not os.path.isabs(name):
         # A file of the workspace, which exists only when the turn begins.
         return Resolved(name)

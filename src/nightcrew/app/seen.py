@@ -3,6 +3,8 @@
 import re
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import msgspec
@@ -18,6 +20,7 @@ from nightcrew.core.reducer import wanted
 from nightcrew.core.roster import Agent, SecretRef
 from nightcrew.core.state import RunState, line
 from nightcrew.errors import UserError
+from nightcrew.git.repo import open_repo, repo_id
 from nightcrew.journal.store import Journal, effect_folder
 from nightcrew.redact import Redactor
 
@@ -43,12 +46,19 @@ class Seen(NamedTuple):
         return tuple(self.journal.entries(self.run, after))
 
 
-def seen(env: Mapping[str, str], name: str | None = None) -> Seen:
-    """The run meant by `name` (id, short name or beginning), or the newest when none is given. Raises UserError when there is none, or several."""
+def seen(env: Mapping[str, str], name: str | None = None, near: Path = Path()) -> Seen:
+    """The run meant by `name` (id, short name or beginning). Raises UserError when there is none, or several.
+
+    Without a name the newest of the repository around `near`; where that has none, of the machine.
+    """
     journal = Journal(home_of(env)) if (home_of(env) / "journal.db").exists() else None
     if not journal or not (newest := journal.recent(1)):
         raise UserError("there are no runs yet", 'start one: nightcrew run "…"')
-    return Seen(journal, journal.find(name) if name is not None else newest[0])
+    if name is not None:
+        return Seen(journal, journal.find(name))
+    with suppress(UserError):
+        newest = journal.recent(1, repo_id(open_repo(near, env))) or newest
+    return Seen(journal, newest[0])
 
 
 def everything(env: Mapping[str, str]) -> Iterator[tuple[Entry, ...]]:

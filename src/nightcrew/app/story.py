@@ -204,7 +204,8 @@ def _of_work(step: Step) -> Iterator[Said]:
             words, _, number = h.reason.rpartition(" ")  # seconds since the epoch are told as a time of day
             is_time = words == "cools down until" and number.isdigit()
             why = f"{words} {clock(float(number), h.at)}" if is_time else h.reason
-            yield "handover", f"{where(h.node, h.seat)}: {h.from_agent} → {h.to_agent} ({h.fail}: {why})"
+            why = why if h.fail is work.FailClass.Other else f"{h.fail}: {why}"
+            yield "handover", f"{where(h.node, h.seat)}: {h.from_agent} → {h.to_agent} ({why})"
         case ev.CommandsEnded(key=key, results=results, cached=cached) if opened := step.before.open.get(key):
             ends = [(r, "ran out of time" if r.timed_out else f"exits with {r.code}") for r in results]
             red = next((f"red, `{r.command}` {how}" for r, how in ends if not r.green), "green")

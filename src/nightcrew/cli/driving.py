@@ -76,7 +76,7 @@ def _trusts() -> bool:
 def resume(
     *, run: str | None, limit: dict[str, str], reconfigure: bool, take_over: bool, all_: bool, no_wait: bool, json_: bool
 ) -> int:
-    """Let RUN (the newest if none is named) go on where it was; nothing is paid twice."""
+    """Let RUN (the newest here if none is named) go on where it was; nothing is paid twice."""
     if all_:
         return _resume_all(json_=json_)
     control.resume(found := seen(environment(), run).run, environment(), limit, reconfigure=reconfigure)
@@ -124,7 +124,7 @@ def fix(*, run: str, findings: tuple[str, ...], reason: str, allow_stale: bool, 
 @run_argument
 @click.option("--now", is_flag=True, help="Stop the turns in flight too; their work is rescued.")
 def park(*, run: str | None, now: bool) -> None:
-    """Let what runs in RUN (the newest if none is named) come to its end, and begin nothing new."""
+    """Let what runs in RUN (the newest here if none is named) come to its end, and begin nothing new."""
     control.stop(found := seen(environment(), run).run, environment(), "now" if now else "park")
     click.echo(f"{found}: parking; go on with: nightcrew resume {found.rsplit('-', 1)[-1]}")
 
@@ -144,7 +144,7 @@ def cancel(run: str) -> int:
 @click.command
 @run_argument
 def diff(run: str | None) -> None:
-    """The patch of RUN (the newest if none is named): what lands, or what its candidate holds so far."""
+    """The patch of RUN (the newest here if none is named): what lands, or what its candidate holds so far."""
     click.echo(control.diff(seen(environment(), run).run, environment()))
 
 

@@ -57,7 +57,7 @@ def _lines(before: list[RunState], kept: set[str], say: Callable[[str], Any], st
 @click.option("--recovery", is_flag=True, help="only how it recovers")
 @json_option
 def show(run: str | None, *, recovery: bool, json_: bool) -> None:
-    """The whole story of RUN (the newest if none is named)."""
+    """The whole story of RUN (the newest here if none is named)."""
     found = seen.shown(seen.seen(environment(), run))
     told = text.recovery_told(found) if recovery else text.told(found)
     say(found.recovery if recovery else found, told, json_=json_)
@@ -66,7 +66,7 @@ def show(run: str | None, *, recovery: bool, json_: bool) -> None:
 @click.command
 @run_argument
 def watch(run: str | None) -> int:
-    """Follow RUN (the newest if none is named) until it is over or nobody drives it."""
+    """Follow RUN (the newest here if none is named) until it is over or nobody drives it."""
     with screen(environment()) as show_it:
         end = conclusion(seen.follow(seen.seen(environment(), run), show_it))
     say(end, text.ending_told(end), json_=False)

@@ -179,7 +179,7 @@ def _ended(state: RunState, wish: Wish, call: Call, outcome: Outcome) -> RunStat
     enough = wish.lenient and (call.reasked >= REASKS or seat not in state.seats or not has_session(state.seats[seat], wish.slot))
     fits = outcome.report is not None and wish.fits(outcome.report)
     if outcome.kind is Class.Ok and wish.shape and not fits and not enough:
-        outcome = outcome.but(kind=Class.InvalidOutput, reason="no answer in the asked shape")
+        outcome = outcome.but(kind=Class.InvalidOutput, reason="its answer does not end with a JSON object of the asked shape")
     if outcome.kind is Class.Ok:
         return wish.then(_close(_owing(state, call), call), outcome)
     if outcome.kind in COLD or not state.seats[seat].reported:

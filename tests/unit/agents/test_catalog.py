@@ -87,6 +87,11 @@ def test_a_file_of_the_workspace_is_taken_at_its_word() -> None:
     assert catalog.resolve(agent("command", "tools/fix"), "").program == "tools/fix"
 
 
+def test_a_tilde_is_the_home() -> None:
+    """`~/bin/fix` lies in the home, not in the workspace: what is missing there is said before anybody is paid."""
+    assert catalog.resolve(agent("command", "~/nope/fix"), "").why_not == f"no program {Path.home()}/nope/fix found"
+
+
 def test_the_player_runs_on_our_own_interpreter(tmp_path: Path) -> None:
     """A scripted agent needs its script and nothing on PATH."""
     script = tmp_path / "script.toml"

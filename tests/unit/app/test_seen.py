@@ -10,13 +10,16 @@ from msgspec import structs
 from nightcrew.app.seen import TAIL, activity, changes, follow, outputs, panel, replayed, seen, told as replay_told
 from nightcrew.app.story import steps
 from nightcrew.core.effects import StartTurn
-from nightcrew.core.ids import AgentId
+from nightcrew.core.events import Noted
+from nightcrew.core.ids import AgentId, RunId
 from nightcrew.core.roster import Agent, AgentRole, Roles, SecretRef
 from nightcrew.core.settings import Pipeline
 from nightcrew.core.state import RunState
 from nightcrew.core.work import PipelinePhase
 from nightcrew.errors import UserError
-from nightcrew.journal.store import effect_folder
+from nightcrew.git.repo import open_repo, repo_id
+from nightcrew.journal.store import Journal, effect_folder
+from support.repos import environment, make_repo
 from unit.app.test_story import eventful, stays_red
 from unit.app.worlds import BEGAN_AT, RUN, World, started, written
 
@@ -221,3 +224,15 @@ def test_replay_shows_what_was_wanted_then() -> None:
     assert any("wanted: " in text for text in replay_told(first))
     with pytest.raises(UserError, match="there is no entry 999"):
         replayed(world.entries, 999)
+
+
+def test_without_a_name_the_newest_of_this_repository(tmp_path: Path) -> None:
+    """A newer run of another repository is not meant: `park` there would stop somebody else's night. Elsewhere, the newest of all is."""
+    env = {**environment(), "NIGHTCREW_HOME": str(tmp_path / "state")}
+    here, there = make_repo(tmp_path / "here"), make_repo(tmp_path / "there")
+    journal = Journal(tmp_path / "state")
+    old, new = RunId("20260830-153012-aaaa"), RunId("20260830-153013-bbbb")
+    journal.create(old, repo_id(open_repo(here, env)), "older", 1.0, Noted(text=""))
+    journal.create(new, repo_id(open_repo(there, env)), "newer", 2.0, Noted(text=""))
+    assert [seen(env, near=near).run for near in (here, there, tmp_path)] == [old, new, new]
+    assert seen(env, "bbbb", here).run == new
