@@ -20,7 +20,8 @@ from nightcrew.core.work import Class
 
 SHORT_S = 600.0  # a limit that ends within this is waited for; one that lasts longer is an allowance
 NOTICE = 400  # so long may an answer be that is nothing but a notice
-VAGUE = frozenset({400, 402, 403, 404, 429, 500, 503})  # these stand for several classes: the words beside them decide
+VAGUE = frozenset({400, 401, 402, 403, 404, 429, 500, 503})  # these stand for several classes: the words beside them decide
+UNSTARTED = frozenset({126, 127})  # how a shell ends that could not start the program
 LIMITS = {  # our own bounds, by the supervisor's word for them
     "total": "ran into the time limit of a turn",
     "idle": "printed nothing for too long",
@@ -117,6 +118,8 @@ def _left(seen: Stream, now: float) -> Told:
 
 def _printed(out: str | None, err: str, end: Exit | None, now: float, zone: str) -> Told:
     """Plain text: prose is believed where the end was bad, or where it is nothing but the frame of an error or a known notice."""
+    if end and end.code in UNSTARTED:
+        return Told(Class.ConfigError, last_line(f"{out or ''}\n{err}".encode()) or f"exit status {end.code}")
     texts = [text for text in (err, out or "") if text.strip()] if end is None or end.code or out is None else [out]
     if end is None:  # what was said after an error shows that it was overcome
         texts = [text[-resets.TAIL :] if len(text) > 2 * NOTICE else text for text in texts]
@@ -143,7 +146,7 @@ def _pieces(text: str, end: Exit | None, *, alone: bool) -> Iterator[str]:
     if (end.code if end else alone) or (not alone and _is_notice(text)):
         yield tail
     elif end is None and len(text) <= 2 * NOTICE:
-        yield table().shapes["prose"].sub(" ", text)
+        yield text if table().shapes["bad"].search(text) else table().shapes["prose"].sub(" ", text)
 
 
 def _starts(text: str, end: Exit | None) -> list[int]:
@@ -310,7 +313,7 @@ def ended(end: Exit, err: bytes) -> Judged:
         return Judged(Class.Timeout, f"stopped: it {LIMITS[end.stopped_by]}")
     if end.stopped_by:
         return Judged(Class.Crashed, one_line(f"was told to end ({end.stopped_by})"))
-    if end.code in {126, 127}:
+    if end.code in UNSTARTED:
         return Judged(Class.ConfigError, said or f"could not be started (exit status {end.code})")
     if not end.code and not end.signal:
         return Judged(Class.InvalidOutput, said or "ended without an answer")

@@ -70,6 +70,7 @@ def told(text: str, now: float, zone: str) -> float | None:
 def readings(text: str) -> tuple[str, ...]:
     """A text without quoting and frames, its wrapped lines joined by blanks; and once more joined by nothing."""
     text = text if len(text) <= TAIL else f"{text[: TAIL // 4]}\n{text[-TAIL * 3 // 4 :]}"
+    text = re.sub(r"\\+u([0-9a-f]{4})", lambda code: chr(int(code[1], 16)), re.sub("midnight(?! [A-Z][a-z])", "0:00", text))
     plain = re.sub(r"\\+(?=[\"'])", "", text).translate({0x2019: "'", 0xA0: " ", 0x202F: " "})
     plain = grammar().words["noise"].sub(" ", re.sub(r"\\+[nrt]|'\s*\+\n\s*'|[│┃╭╮╰╯]", "\n", plain))
     lines = [line.strip() for line in plain.split("\n") if line.strip()]
@@ -115,9 +116,9 @@ def _notices(text: str, now: float, host: str) -> Found | None:
     waits = (_span(text, own.end()) for own in words["own"].finditer(text))
     found += [(now + wait[0], wait[1]) for wait in waits if wait and wait[0] > OWN_S]
     if not found:
-        patterns = [moments[name] for name in ("ymd", "mdy", "month_day", "day_month")]
-        dated = [m for pattern in patterns for m in pattern.finditer(text) if m["hour"] and m["year"]]
-        found = [one for match in (*dated, *moments["place"].finditer(text)) if (one := _moment(match, now, host))]
+        patterns = [moments[name] for name in ("ymd", "mdy", "cjk", "month_day", "day_month")]
+        dated = [m for pattern in patterns for m in pattern.finditer(text) if m["hour"] and (m["year"] or m["zone"])]
+        found = [one for match in (*moments["place"].finditer(text), *dated) if (one := _moment(match, now, host))]
     return found[-1] if found else None
 
 

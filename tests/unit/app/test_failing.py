@@ -1,4 +1,4 @@
-"""What outputs of agents are taken for: three corpora of labelled rows, and the verb that reads one."""
+"""What outputs of agents are taken for: four corpora of labelled rows, and the verb that reads one."""
 
 import json
 from pathlib import Path
@@ -45,10 +45,19 @@ def test_outputs_in_other_words(half: int) -> None:
 def test_outputs_as_people_report_them() -> None:
     """Wrapped, framed and cut as they stand in public reports; many may be read in more than one way."""
     found = scored("reported.jsonl")
-    assert found.strict >= 82, found.wrong
+    assert found.strict >= 97, found.wrong
     assert found.action >= 97, found.wrong
     assert found.resets >= 97, found.wrong
     assert (found.alarms, found.lost, found.invented) == (0, 0, 0), found.wrong
+
+
+@pytest.mark.parametrize(("half", "strict", "action"), [(0, 97, 99), (1, 85, 90)])
+def test_outputs_written_before_the_tables_were_tuned(half: int, strict: float, action: float) -> None:
+    """Rows of many programs and services; when they were new 85.5 % of them were right, the second half was never tuned on."""
+    found = scored("fresh.jsonl", half=half)
+    assert found.strict >= strict, found.wrong
+    assert found.action >= action, found.wrong
+    assert (found.alarms, found.invented) == (0, 0), found.wrong
 
 
 def test_each_class_says_what_is_done() -> None:
