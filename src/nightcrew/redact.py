@@ -9,7 +9,6 @@ import re
 from collections.abc import Iterable
 
 REDACTED = "[redacted]"
-SHORTEST_NAME = 4
 SHORTEST = 6  # a shorter value (a port, a yes) occurs everywhere by chance; blanking it would eat the text and hide nothing
 
 # A literal that must occur (most texts hold none of them), and the shape around it. No possessive: early 3.11 errs.
@@ -32,9 +31,8 @@ _SHAPES = {
 }
 
 
-VENDORS = """
-aider anthropic chatgpt claude codex copilot deepseek gemini gpt-3 gpt-4 gpt-5 grok mistral openai opencode qwen
-""".split()  # noqa: SIM905 — the words that tell which program or model wrote something, besides a roster's own
+# The words that tell which program or model wrote something, besides a roster's own.
+VENDORS = "aider anthropic chatgpt claude codex copilot deepseek gemini gpt-3 gpt-4 gpt-5 grok mistral openai opencode qwen"
 NAMELESS = "an-agent"  # what stands in the place of such a word
 TRAILER = re.compile(r"^[^\w\n]*(?:[\w-]+-by:|generated (?:with|by)\b).*\n?", re.IGNORECASE | re.MULTILINE)
 
@@ -72,11 +70,8 @@ class Redactor:
 
 def names(roster: Iterable[str] = (), task: str = "") -> re.Pattern[str]:
     """What finds vendors' words and a roster's own (one of less than four letters occurs everywhere by chance), but none of the task's."""
-    known = (word.lower() for word in (*roster, *VENDORS) if len(word) >= SHORTEST_NAME)
-    words = {word for word in known if word not in task.lower()}
-    return re.compile(
-        rf"(?<![a-z0-9])(?:{'|'.join(map(re.escape, sorted(words, key=len, reverse=True)))})(?![a-z0-9])", re.IGNORECASE
-    )
+    words = {word.lower() for word in (*roster, *VENDORS.split()) if len(word) > 3 and word.lower() not in task.lower()}
+    return re.compile(rf"(?<![a-z0-9])(?:{'|'.join(map(re.escape, sorted(words, reverse=True)))})(?![a-z0-9])", re.IGNORECASE)
 
 
 def nameless(text: str, named: re.Pattern[str]) -> str:

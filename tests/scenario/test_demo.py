@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 
 SCENES = (
+    "judge-2 leans to A: true",
+    "A wins: it has the most votes (3 of 3 judges, votes A 2, B 0, C 1)",
     "fix: bob → dan (quota",
     "fix at gate-fix: dan → cleo",
     "FinalValidation failed: gate `python3 style.py` is red",
@@ -22,7 +24,7 @@ SCENES = (
 
 @pytest.mark.parametrize("how", [[], ["--crash"]])
 def test_the_demo_lands(tmp_path: Path, how: list[str]) -> None:
-    """`nightcrew demo` ends with exit code 0, its scenes in this order: a handover in a review's fix and at the gate, a recovery, a landing."""
+    """`nightcrew demo` ends with exit code 0, its scenes in this order: a split and its tally, handovers in a review's fix and at the gate, a recovery."""
     argv = [sys.executable, "-m", "nightcrew", "demo", *how]
     env = {**os.environ, "TMPDIR": str(tmp_path)}
     ended = subprocess.run(argv, capture_output=True, text=True, check=False, env=env, timeout=120)

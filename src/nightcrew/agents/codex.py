@@ -3,10 +3,8 @@
 from nightcrew.agents import reading
 from nightcrew.agents.base import Exit, Judged, Launch, Turn
 
-QUIET = (
-    "analytics.enabled=false",
-    "check_for_update_on_startup=false",
-)  # the first costs 5 s at every good end without a network
+# The first costs 5 s at every good end without a network.
+QUIET = ("analytics.enabled=false", "check_for_update_on_startup=false")
 STOP = (("INT", 5.0), ("TERM", 2.0))  # at TERM alone it leaves what its tools started
 LOOPS = ("Reconnecting... waiting for network", 5)  # about once a minute, for ever
 

@@ -5,9 +5,8 @@ from pathlib import Path
 from nightcrew.agents import reading
 from nightcrew.agents.base import Exit, Judged, Launch, Turn
 
-DEFAULTS = Path(__file__).with_suffix(
-    ".json"
-)  # below the person's own settings; it reads such a file only where none but root may write it
+# Below the person's own settings; it reads such a file only where none but root may write it.
+DEFAULTS = Path(__file__).with_suffix(".json")
 QUIET = {"GEMINI_CLI_SYSTEM_DEFAULTS_PATH": str(DEFAULTS), "GEMINI_CLI_NO_RELAUNCH": "1"}
 
 

@@ -18,7 +18,7 @@ from nightcrew.app.views import answers, conclusion, headline
 from nightcrew.config.build import Config, trusted
 from nightcrew.config.values import environments
 from nightcrew.core import events as ev
-from nightcrew.core.ids import Commit, RunId, Tree
+from nightcrew.core.ids import Commit, Label, RunId, Tree
 from nightcrew.core.reducer import blocked
 from nightcrew.core.roster import Agent, AgentRole
 from nightcrew.core.state import RunState, branch_of
@@ -87,8 +87,8 @@ def start(
     at, now, journal = _rehearsed(repo, where), time.time(), open_journal(env)
     run = RunId(time.strftime("%Y%m%d-%H%M%S-", time.gmtime(now)) + secrets.token_hex(2))
     kept, note = _housed(journal, run, repo, task, env)
-    judged = mode != "bwrap" and config.settings.pipeline.implementers > 1
-    seeing = f"blindness not enforced: in sandbox mode {mode} a judge can look where it may not" if judged else ""
+    held = mode == "bwrap" or config.settings.pipeline.implementers == 1
+    seeing = "" if held else f"blindness not enforced: in sandbox mode {mode} a judge can look where it may not"
     first = ev.RunStarted(
         run=run, repo=repo_id(repo), task=kept, target=where.branch, remote=where.remote or "", base=Commit(at.commit),
         seed=secrets.token_hex(8), roster=roster, roles=config.roles, settings=config.settings, limits=config.limits,
@@ -319,10 +319,14 @@ def view(run: RunId, env: Mapping[str, str]) -> RunState:
     return local.folded(open_journal(env), run)
 
 
-def diff(run: RunId, env: Mapping[str, str]) -> str:
-    """The work of a run as a patch: the commit that lands, else what stands in its workspaces, was rescued, or its candidate holds."""
+def diff(run: RunId, env: Mapping[str, str], label: str = "") -> str:
+    """The work of a run as a patch: of the candidate with that label, else the commit that lands, what stands in its workspaces, was rescued, or is kept."""
     state = view(run, env)
     pool = pool_of(open_journal(env).place(state.started.repo), env)
+    if label:
+        if not (one := state.candidates.get(Label(label.upper()))):
+            raise UserError(f"run {run} has no candidate {label}", f"it has: {', '.join(sorted(state.candidates)) or 'none yet'}")
+        return git(pool.repo, "diff", "--no-ext-diff", one.start, one.change.head)
     start = f"{state.commit}^" if state.commit else state.winning.start if state.winning else state.base
     for place, work in _works(pool, state, env):
         if work and (patch := git(place, "diff", "--no-ext-diff", start, work)):

@@ -11,7 +11,7 @@ import msgspec
 from msgspec import Struct, structs
 
 from nightcrew.app.home import hide, home_of
-from nightcrew.app.story import Step, Story, rounds_of, said, steps, story, where
+from nightcrew.app.story import Step, Story, rivals, rounds_of, said, steps, story, where
 from nightcrew.app.views import answer_command, clock, conclusion, count, doing_now, headline, span, waits_for
 from nightcrew.core.effects import RunCommands, StartTurn
 from nightcrew.core.events import EffectStarted, Entry, Record, RunStarted
@@ -163,6 +163,8 @@ def panel(state: RunState, now: float, env: Mapping[str, str]) -> list[str]:
             what, who = effect.purpose, effect.commands[0]
         if who:
             lines.append(f"  {what:<12} {who:<14} {since:>7}  {activity(key, env, state.started.roster)}".rstrip())
+    if len(state.candidates) > 1 and not state.winner:
+        lines += (f"  {row}" for row in rivals(state.candidates.values(), state.winner, state.judging))
     if cools := [f"{agent} until {clock(until, now)}" for agent, until in state.cooling.items() if until > now]:
         lines.append(f"cooling: {', '.join(cools)}")
     if question := next(iter(state.questions.values()), None):

@@ -1,7 +1,8 @@
-"""What each agent was worth over many runs, counted from their facts alone."""
+"""What each agent was worth over many runs, and how panels decided, counted from their facts alone."""
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from math import sqrt
 
 from msgspec import Struct
 
@@ -29,6 +30,55 @@ class Worth(Struct, frozen=True):
     silent: int
     submitted: int
     adopted: int
+    entered: int  # competitions: the last of each run
+    won: int
+    empty: int  # of those it brought nothing to
+    ranked: int  # as a judge
+    agreed: int  # with the result, by its first choice
+
+
+class Stats(Struct, frozen=True):
+    """Every agent's part; what `decided` how many competitions (the last of each run), how judges agreed, and `counts` as docs/json.md tells them."""
+
+    agents: list[Worth]
+    decided: dict[str, int]
+    concord: tuple[float, ...]  # Kendall's W of each panel of two and more, from 0 (no agreement) to 1
+    counts: dict[str, float]
+
+
+def stats(runs: Iterable[Iterable[ev.Entry]]) -> Stats:
+    """What these runs tell."""
+    kept = [tuple(entries) for entries in runs]
+    states = [told[-1].after for entries in kept if (told := tuple(steps(entries)))]
+    won = [(state.judging, state.judging.tally) for state in states if state.judging.tally and state.judging.tally.winner]
+    shown = [(at.orders[seat], r.order) for at, _ in won for seat, r in at.rankings.items()]
+    landed = [state.spend for state in states if state.landing]
+    counts = {
+        "red_out": sum(why.endswith(" is red") for state in states for why in state.judging.out.values()), "rankings": len(shown),
+        "first_shown": sum(order[0] == ranked[0] for order, ranked in shown), "by_chance": sum(1 / len(order) for order, _ in shown),
+        "landed": len(landed), "usd": sum(spend.usd for spend in landed), "unpriced": sum(spend.unpriced for spend in landed),
+    }  # fmt: skip
+    concord = (kendall([r.order for r in at.rankings.values()]) for at, _ in won)
+    return Stats(
+        worth(kept), dict(Counter(tally.decided_by for _, tally in won)), tuple(w for w in concord if w is not None), counts
+    )
+
+
+def kendall(orders: Sequence[Sequence[str]]) -> float | None:
+    """Kendall's W of rankings of the same things without ties: 12 S / (m² (n³ - n)); None for fewer than two of either."""
+    m, n = len(orders), len(orders[0]) if orders else 0
+    if m < 2 or n < 2:
+        return None
+    return 12 * sum((sum(o.index(thing) for o in orders) - m * (n - 1) / 2) ** 2 for thing in orders[0]) / (m * m * (n**3 - n))
+
+
+def share(k: float, n: float) -> str:
+    """That share in words, with its 95 % interval (Wilson's score); nothing is said of too few."""
+    if n < FEW:
+        return "too few to say"
+    z = 1.96
+    middle, half = (k + z * z / 2) / (n + z * z), z * sqrt(k * (n - k) / n + z * z / 4) / (n + z * z)
+    return f"{k / n:.0%}, {max(0, middle - half):.0%} to {middle + half:.0%} likely"
 
 
 def worth(runs: Iterable[Iterable[ev.Entry]]) -> list[Worth]:
@@ -47,6 +97,12 @@ def worth(runs: Iterable[Iterable[ev.Entry]]) -> list[Worth]:
             tally[handover.to_agent]["handovers_to"] += 1
         for step in told:
             _findings(step, tally, authors)
+        for state in (step.after for step in told[-1:]):
+            for c in state.candidates.values() if state.settings.pipeline.implementers > 1 else ():
+                tally[c.agent].update(entered=1, won=c.label == state.winner, empty=not c.changed)
+            winner = state.judging.tally.winner if state.judging.tally else ""
+            for seat, ranking in state.judging.rankings.items() if winner else ():
+                tally[state.seats[seat].agent].update(ranked=1, agreed=ranking.order[0] == winner)
     plain, parts = {*Worth.__struct_fields__} - {"agent", "quota_usd", "fixes"}, sorted(tally.items())
     return [Worth(a, quota_usd=usd[a], fixes={n: t[n] for n in FIX_NODES if t[n]}, **{n: t[n] for n in plain}) for a, t in parts]
 
@@ -65,16 +121,30 @@ def _findings(step: Step, tally: defaultdict[str, Counter[str]], authors: dict[s
             tally[authors.pop(name)]["adopted"] += 1
 
 
-def told(rows: Iterable[Worth]) -> list[str]:
+def told(seen: Stats) -> list[str]:
     """The same in words; a share of too few is not told."""
     lines = []
-    for row in rows:
+    for row in seen.agents:
         quota = f", {row.quota_turns} ended on quota ({row.quota_usd:.2f} usd)" if row.quota_turns else ""
         handed = f"handed over {row.handovers_from}, took over {row.handovers_to}"
         lines.append(f"{row.agent}: {count(row.turns, 'turn')}{quota}, {handed}")
         lines += [f"  fixes: {', '.join(f'{node} {n}' for node, n in row.fixes.items())}"] if row.fixes else []
         if row.reviews:
-            share = "too few to say" if row.submitted < FEW else f"{row.adopted / row.submitted:.0%}"
-            found = f"{row.adopted} of {count(row.submitted, 'finding')} adopted ({share})"
+            found = f"{row.adopted} of {count(row.submitted, 'finding')} adopted ({share(row.adopted, row.submitted)})"
             lines.append(f"  {count(row.reviews, 'review')}, {row.silent} silent, {found}")
+        if row.entered:
+            empty = f", {row.empty} empty" if row.empty else ""
+            lines.append(f"  won {row.won} of {count(row.entered, 'competition')} ({share(row.won, row.entered)}){empty}")
+        if row.ranked:
+            lines.append(f"  judged {row.ranked}, its first choice won {row.agreed} ({share(row.agreed, row.ranked)})")
+    counts, ws = seen.counts, seen.concord
+    if seen.decided:
+        first = f"{counts['first_shown']:g} of {counts['rankings']:g}, {counts['by_chance']:.1f} by chance"
+        lines += [
+            f"panels decided by {', '.join(f'{k} {n}' for k, n in sorted(seen.decided.items()))}; out by red checks: {counts['red_out']:g}",
+            f"  Kendall's W of {len(ws)}: {f'{sum(ws) / len(ws):.2f} on average' if len(ws) >= FEW else 'too few to say'}",
+            f"  shown first and put first: {first} ({share(counts['first_shown'], counts['rankings'])})",
+        ]
+    if landed := counts["landed"]:
+        lines += [f"landed: {landed:g}, {counts['usd'] / landed:.2f} usd each, {counts['unpriced']:g} turns without a price"]
     return lines or ["no agent took a turn yet"]

@@ -1,7 +1,7 @@
 """What happened in a run, as data: what each fact means in a line, and the whole story of `show`. Pure; its words are in `text`."""
 
-from collections.abc import Iterable, Iterator, Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, NamedTuple
 
 from msgspec import Struct
 
@@ -12,7 +12,7 @@ from nightcrew.core.ids import SeatKey
 from nightcrew.core.phases.review import asked_to_fix, seats
 from nightcrew.core.reducer import begin, reduce
 from nightcrew.core.settings import Spend
-from nightcrew.core.state import Reviewing, RunState
+from nightcrew.core.state import Judging, Reviewing, RunState
 
 _ALONE = frozenset({"plan", "implement", "review", "commit", "dev-fix"})  # nodes whose seats say enough
 # What a recovery forgets, by its level.
@@ -86,6 +86,7 @@ class Story(Struct, frozen=True):
     quota_losses: tuple[work.QuotaLoss, ...]
     candidates: tuple[work.Candidate, ...]
     winner: str
+    judging: Judging
     recovery: Recovery
     questions: tuple[work.Question, ...]
     lines: tuple[Line, ...]
@@ -113,7 +114,7 @@ def story(entries: Sequence[ev.Entry]) -> Story:
     cooling = {str(agent): until for agent, until in state.cooling.items() if until > state.at}
     return Story(
         conclusion(state), state.started, state.base, entries[0].at, state.at, state.seq, tuple(taken), state.handovers, cooling,
-        state.quota_losses, candidates, state.winner, recovery, tuple(state.questions.values()), lines, state.spend, state.landing,
+        state.quota_losses, candidates, state.winner, state.judging, recovery, tuple(state.questions.values()), lines, state.spend, state.landing,
     )  # fmt: skip
 
 
@@ -160,7 +161,7 @@ def said(step: Step) -> Iterator[Line]:
     told += [(name, text) for name, field in (("note", "notes"), ("kept", "kept")) for text in getattr(event, field, ())]
     if opened and (ref := getattr(event, "ref", "") or getattr(event, "rescued", "")):
         told.append(("rescued", f"{ref} (from {opened.effect.seat})" if opened.effect.seat else ref))
-    told += _of_panel(step)
+    told += (*_of_panel(step), *_of_judges(before.judging, after.judging))
     asked = (q for name, q in after.questions.items() if name not in before.questions)
     told += [("question", f"asks: {q.text} [{q.how}] {answer_command(after, q)}") for q in asked]
     if after.trouble and (before.trouble is None or before.trouble.failure is not after.trouble.failure):
@@ -261,6 +262,37 @@ def _of_panel(step: Step) -> Iterator[Said]:
             yield "review", f"{seat}: finally {final.vote.replace('_', ' ')}" + (f", {final.why}" if final.why else "")
     missed = {seat: failure.reason for seat, failure in now.absent.items() if seat not in was.absent}
     yield from (("review", f"{seat}: no answer, so the review is incomplete: {why}") for seat, why in missed.items())
+
+
+JUDGED: dict[str, Callable[[str, Any], str]] = {  # how each entry of these fields of Judging is told
+    "out": lambda label, why: f"{label} is not judged: {why}", "leaks": lambda label, words: words and f"{label} names {', '.join(words)}",
+    "rankings": lambda seat, ranking: f"{seat} ranks {', '.join(ranking.order)}", "absent": lambda seat, why: f"{seat}: no answer, {why.reason}",
+}  # fmt: skip
+
+
+def _of_judges(was: Judging, now: Judging) -> Iterator[Said]:
+    """What a judge ranked or argued, who did not answer, who is not judged, and how it was decided."""
+    for name, words in JUDGED.items():
+        before = getattr(was, name)
+        yield from (("judging", words(key, told)) for key, told in getattr(now, name).items() if before.get(key) is not told)
+    yield from (("judging", f"{seat} leans to {turn.choice}: {turn.why}") for seat, turn in now.turns[len(was.turns) :])
+    if (tally := now.tally) and tally is not was.tally:
+        votes = (
+            f"{tally.present} of {count(tally.judges, 'judge')}, votes {', '.join(f'{k} {n}' for k, n in tally.votes.items())}"
+        )
+        yield "judging", f"{tally.winner} wins: {tally.reason} ({votes})" if tally.winner else f"no decision: {tally.reason}"
+
+
+def rivals(candidates: Iterable[work.Candidate], winner: str, at: Judging) -> Iterator[str]:
+    """The candidates side by side; while it is not decided which is the best, nothing is said of their authors."""
+    told = sorted(candidates, key=lambda c: c.label)
+    for c in told:
+        checks = f"checks {sum(r.green for r in c.checks)} of {len(c.checks)}" if c.checks else "no checks"
+        judged = at.tally if at.tally and c.label in at.tally.votes else None
+        points = f"{judged.borda[c.label]} points, {count(judged.votes[c.label], 'vote')}" if judged else ""
+        out, by = at.out.get(c.label, ""), f"by {c.agent}" if winner or not told[1:] else ""
+        more = ", ".join(filter(None, ("wins" if c.label == winner else "", out and f"not judged: {out}", c.failure, by)))
+        yield f"{c.label}  {size(c.change):<20} {checks:<14} {points:<20}  {more}".rstrip()
 
 
 def where(node: str, seat: str) -> str:

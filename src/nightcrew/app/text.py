@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 
-from nightcrew.app.story import Story, size
+from nightcrew.app.story import Story, rivals
 from nightcrew.app.views import EXITS, Conclusion, clock, count, span
 from nightcrew.core.settings import VALVES
 from nightcrew.core.state import line
@@ -69,13 +69,6 @@ def _gist(outcome: Outcome) -> str:
     return words if outcome.report is None else getattr(outcome.report, "subject", "")
 
 
-def _candidates(story: Story) -> Iterator[str]:
-    for c in story.candidates:
-        checks = f"checks {'green' if all(r.green for r in c.checks) else 'red'}" if c.checks else ""
-        more = (size(c.change), checks, "wins" if c.label == story.winner else "", c.failure)
-        yield f"{c.label} by {c.agent}: {', '.join(filter(None, more))}"
-
-
 def _cost(story: Story) -> Iterator[str]:
     c = story.spend
     unpriced = f", {c.unpriced} of {count(c.turns, 'turn')} without a price" if c.unpriced else ""
@@ -102,7 +95,8 @@ def _landing(story: Story) -> Iterator[str]:
 SECTIONS: dict[str, str | Callable[[Story], Iterator[str]]] = {
     "Questions": "question", "Notes": "note", "Phases": "phase", "Seats": _seats,
     "Chains": lambda told: (f"{role:<12} {' → '.join(ids)}" for role, ids in told.started.roles.chains.items()),
-    "Handovers": "handover", "Cooling": "cooling", "Candidates": _candidates, "Review": "review", "Commands": "commands",
-    "Recovery": "recovery", "Waits": "wait", "Rescued work": "rescued", "Cost": _cost, "Kept": "kept", "Landing": _landing,
+    "Handovers": "handover", "Cooling": "cooling", "Candidates": lambda told: rivals(told.candidates, told.winner, told.judging),
+    "Judging": "judging", "Review": "review", "Commands": "commands", "Recovery": "recovery", "Waits": "wait",
+    "Rescued work": "rescued", "Cost": _cost, "Kept": "kept", "Landing": _landing,
 }  # fmt: skip
 ONCE = {"note", "cooling", "rescued", "kept"}  # topics of which nobody asks when or how often

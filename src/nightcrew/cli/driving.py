@@ -143,9 +143,10 @@ def cancel(run: str) -> int:
 
 @click.command
 @run_argument
-def diff(run: str | None) -> None:
-    """The patch of RUN (the newest here if none is named): what lands, or what its candidate holds so far."""
-    click.echo(control.diff(seen(environment(), run).run, environment()))
+@click.argument("label", required=False, default="")
+def diff(run: str | None, label: str) -> None:
+    """The patch of RUN (the newest here if none is named): what lands, or what its candidate holds so far; of the candidate LABEL if named."""
+    click.echo(control.diff(seen(environment(), run).run, environment(), label))
 
 
 @click.command

@@ -95,6 +95,6 @@ def replay(run: str | None, *, at: int | None, json_: bool) -> None:
 @click.command
 @json_option
 def stats(*, json_: bool) -> None:
-    """What each agent was worth over the runs of this machine: turns, handovers, fixes, findings that were taken up."""
-    rows = counted.worth(seen.everything(environment()))
-    say(rows, counted.told(rows), json_=json_)
+    """What each agent was worth over the runs of this machine: turns, handovers, fixes, findings, competitions."""
+    found = counted.stats(seen.everything(environment()))
+    say(found, counted.told(found), json_=json_)

@@ -23,9 +23,7 @@ class PrepareWorkspace(Request, frozen=True, tag=True):
     """Lease a slot for `seat` and set it to `start`; `label` names the branch of an author and is empty for a reader."""
 
     start: Commit
-    sees: tuple[
-        Commit, ...
-    ] = ()  # not empty = a judge's: it holds the start's tree and these commits, and nothing else of the repository
+    sees: tuple[Commit, ...] = ()  # not empty = a judge's: it holds the start's tree and these commits, and nothing else
 
 
 class StartTurn(Request, frozen=True, tag=True):

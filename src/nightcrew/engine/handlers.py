@@ -103,11 +103,10 @@ def rescue(effect: fx.RescueWork, ctx: Ctx) -> ev.WorkRescued:
 
 def neutralise(effect: fx.NeutraliseWork, ctx: Ctx) -> ev.WorkNeutralised:
     """Each candidate as one commit that says nothing of its author, its patch, and the names that it gives away."""
-    repo, named = ctx.tools.repo, turns.names_of(ctx)
-    heads = effect.heads.items()
+    repo, named, heads = ctx.tools.repo, turns.names_of(ctx), effect.heads.items()
     made = {k: neutral.squash(repo, ctx.run, k, effect.base, head, named, redact=effect.redact) for k, head in heads}
-    changes = {label: _change(one.found, ctx) for label, one in made.items()}
-    return ev.WorkNeutralised(key=effect.key, neutral=changes, leaks={label: one.leaks for label, one in made.items()})
+    changes, leaks = {k: _change(found, ctx) for k, (found, _) in made.items()}, {k: found for k, (_, found) in made.items()}
+    return ev.WorkNeutralised(key=effect.key, neutral=changes, leaks=leaks)
 
 
 def drop(effect: fx.DropWorkspaces, ctx: Ctx) -> ev.WorkspacesDropped:

@@ -110,15 +110,14 @@ def _start(effect: StartTurn, ctx: Ctx, agent: Agent, turn: Turn) -> Running | E
         seen=[jobs.door(env), *(path for path in programs if path not in {*login, ws.path})],
         private=[(seat / str(n), jobs.expand(path, home)) for n, path in enumerate(launch.session_paths)],
     )  # fmt: skip
-    if _blind(effect, ctx):
+    if slots.read_record(ctx.tools.pool.root, effect.slot).sees:
         # A judge's workspace has all that it may see; the repository, and what other agents' programs keep, tell who made what.
         secrets, others = ctx.tools.secrets, (one for one in ctx.state().started.roster if one.id != agent.id)
         turns = ((o.kind, replace(turn, command=o.command, program=o.program, env=secrets.get(o.id, {}))) for o in others)
         launches = (catalog.adapter(kind).command(other) for kind, other in turns)
         kept = (jobs.expand(path, home) for other in launches for path in (*other.login_paths, *other.session_paths))
         shut = sorted({ctx.tools.repo.git_dir, *kept}.difference(login, (path for _, path in box.private)))
-        seen = tuple(path for path in box.read_only if path not in shut)
-        box = replace(box, read_only=seen, hidden=(*box.hidden, *shut))
+        box = replace(box, read_only=tuple(path for path in box.read_only if path not in shut), hidden=(*box.hidden, *shut))
     order = Job(
         argv=launch.argv, cwd=turn.cwd, env=env, mark=effect.key, stdin=turn.prompt_file, sandbox=box,
         total_s=effect.total_s or limits.turn_s, idle_s=limits.idle_s and max(limits.idle_s, launch.quiet_s),
@@ -126,11 +125,6 @@ def _start(effect: StartTurn, ctx: Ctx, agent: Agent, turn: Turn) -> Running | E
         stop_signals=launch.stop_signals, closing=launch.closing, loops=launch.loops,
     )  # fmt: skip
     return job.start(ctx.folder, order)
-
-
-def _blind(effect: StartTurn, ctx: Ctx) -> bool:
-    """Whether the seat is a judge's, who may not learn who made what it judges."""
-    return bool(slots.read_record(ctx.tools.pool.root, effect.slot).sees)
 
 
 def composed(brief: Brief, blobs: Blobs) -> bytes:
@@ -172,7 +166,7 @@ def _outcome(effect: StartTurn, ctx: Ctx, agent: Agent, judged: Judged, end: Exi
     violated = effect.read_only and _meddled(effect, ctx)  # law 8
     if violated and kind is Class.Ok:
         kind, reason, answer = Class.InvalidOutput, "a seat that may only read changed its workspace: the answer is void", ""
-    if answer and _blind(effect, ctx):  # what one judge says the others read
+    if answer and slots.read_record(ctx.tools.pool.root, effect.slot).sees:  # what one judge says the others read
         answer = nameless(answer, names_of(ctx))
     return Outcome(
         kind=kind, reason=reason or ("" if kind is Class.Ok else kind.value), violated=violated,

@@ -182,7 +182,6 @@ def push(repo: Repo, target: Target, tip_commit: str, commit: str) -> Try:
     return Try("rejected" if now == tip_commit else "moved", why)
 
 
-NEUTRAL = "neutral/"
 BRANCHES = ("refs/heads/", "refs/remotes/", "refs/nightcrew/fetched/")
 
 
@@ -202,7 +201,7 @@ def drop_run(repo: Repo, run_id: str, proven: str = "") -> tuple[str, ...]:
         elsewhere = ("--not", f"--exclude={prefix}*", "--all", "--not", "--stdin")
         loose = set(git(repo, "rev-list", *elsewhere, stdin=commits).split())
     safe_trees = {tree for _, commit, tree in found if commit not in loose}
-    ours = f"{prefix}{NEUTRAL}"  # the work as judges saw it: the work itself has a ref of its own
+    ours = f"{prefix}neutral/"  # the work as judges saw it: the work itself has a ref of its own
     kept = {name for name, commit, tree in found if commit in loose and tree not in safe_trees and not name.startswith(ours)}
     gone = [f"delete {name} {commit}\n" for name, commit, _ in found if name not in kept]
     git(repo, "update-ref", "--stdin", stdin="".join(gone).encode())

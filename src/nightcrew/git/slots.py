@@ -57,10 +57,7 @@ class Workspace(NamedTuple):
 
 
 class Record(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What we know about a slot, beside it and out of an agent's reach: no `run` = free, no `branch` = a reader's, `ready` = all set up.
-
-    `sees` = a judge's: it borrows nothing, and has those commits, what they stand on, and no history (rulings 15).
-    """
+    """What we know about a slot, beside it and out of an agent's reach: no `run` = free, no `branch` = a reader's, `ready` = all set up."""
 
     slot: str
     repo: str
@@ -69,7 +66,9 @@ class Record(msgspec.Struct, frozen=True, omit_defaults=True):
     branch: str = ""
     start: str = ""
     ready: bool = False
-    sees: tuple[str, ...] = ()
+    sees: tuple[
+        str, ...
+    ] = ()  # a judge's: it borrows nothing, has those commits, what they stand on, and no history (rulings 15)
     copies: tuple[str, ...] = ()
     files: dict[str, str] = {}
 
@@ -122,8 +121,7 @@ def template(repo: Repo, record: Record) -> dict[str, str]:
         config += (f'[{head} "{label}"]' if sub else f"[{head}]") + f'\n\t{name} = "{quoted}"\n'
     files = {"config": config, "info/exclude": "\n".join(excludes)}
     files |= {name: text for name in ("info/attributes", "shallow") if (text := _text(repo.git_dir / name))}
-    if record.sees:
-        files["shallow"] = f"{record.start}\n"
+    files |= {"shallow": f"{record.start}\n"} if record.sees else {}
     # A repository that lacks history has its objects copied, not borrowed (rulings 15).
     return files if "shallow" in files else files | {ALTERNATES: f"{repo.git_dir}/objects\n"}
 
@@ -155,10 +153,7 @@ def build_git(git_dir: Path, record: Record) -> None:
 
 
 def give(repo: Repo, ws: Workspace, commit: str, sees: tuple[str, ...] = ()) -> None:
-    """Have the workspace hold `commit` of the person's repository: borrowed it does already; of a shallow source the objects are copied.
-
-    A judge's gets the commits that it sees, and each one's parent.
-    """
+    """Have the workspace hold a commit of the person's: borrowed it does already, of a shallow source it is copied; or a judge's `sees` and their bases."""
     if not (ws.git_dir / ALTERNATES).exists():
         how = ("--depth=2", str(repo.git_dir), *sees) if sees else ("--update-shallow", str(repo.git_dir), commit)
         git(ws, *FETCH, *how)
@@ -169,9 +164,8 @@ def hide_times(ws: Workspace) -> None:
     remove(ws.git_dir / "logs")
     remove(ws.git_dir / "index")
     git(ws, "read-tree", "HEAD")
-    for folder, _, names in os.walk(ws.path):
-        for path in (folder, *(os.path.join(folder, name) for name in names)):
-            os.utime(path, (0, 0), follow_symlinks=False)
+    for path in (*ws.path.rglob("*"), ws.path):
+        os.utime(path, (0, 0), follow_symlinks=False)
 
 
 def remove(path: Path) -> None:

@@ -44,7 +44,6 @@ def lease(
 ) -> Workspace:
     """The workspace of a seat at `start`: as it was left, else a free slot made clean, else a new one. Raises UserError when the disk is full."""
     # No branch: a reader's, detached, moved when `start` is another. What `keep` names survives a change of seat though ignored.
-    # With `sees` a judge's, which holds those commits and what they stand on (`start`), and nothing else of the repository.
     with alone(pool.root / "lock"):
         record = _choose(pool, Record("", repo_id(pool.repo), run_id, seat, branch or "", start))
     record = replace(record, start=start, branch=branch or "", ready=record.ready and record.sees == sees, sees=sees)

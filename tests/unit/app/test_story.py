@@ -4,17 +4,29 @@ from string import Formatter
 
 import pytest
 
-from nightcrew.app.story import WORDS, Line, Story, story
+from nightcrew.app.story import WORDS, Line, Story, rivals, story
 from nightcrew.app.text import recovery_told, told
 from nightcrew.app.views import clock, undo
 from nightcrew.core import events as ev
 from nightcrew.core.effects import Effect, RunCommands, StartTurn
-from nightcrew.core.ids import Commit
+from nightcrew.core.ids import Commit, Label
 from nightcrew.core.roster import AgentRole
 from nightcrew.core.settings import Limit, Limits
-from nightcrew.core.state import RunState
-from nightcrew.core.work import Class, Finding, FixReport, Landing, PipelinePhase, Purpose, Reviewed, Severity, Vote
-from unit.app.worlds import BEGAN_AT, OPUS, STEP_S, World, bad, ok, red, started
+from nightcrew.core.state import Judging, RunState
+from nightcrew.core.work import (
+    Candidate,
+    Change,
+    Class,
+    Finding,
+    FixReport,
+    Landing,
+    PipelinePhase,
+    Purpose,
+    Reviewed,
+    Severity,
+    Vote,
+)
+from unit.app.worlds import BEGAN_AT, CODEX, OPUS, STEP_S, World, bad, commit, ok, red, started, tree
 
 BLOCKER = Finding(Severity.Blocker, "loses the last second", "clock.py", 12)
 
@@ -239,3 +251,19 @@ def test_the_undo_of_each_mode_rewrites_nothing() -> None:
     assert undo(landing, "up").endswith(f"git revert --no-edit {'c' * 40} && git push up 'main line'")
     assert undo(Landing("branch", "nightcrew/a1b2/A", Commit("c" * 40)), "") == "git branch -D nightcrew/a1b2/A"
     assert all("reset" not in undo(Landing(mode, "main", Commit("c" * 40)), "") for mode in ("branch", "local", "push"))
+
+
+def test_authors_are_told_once_it_is_decided() -> None:
+    """While several stand side by side and none has won, nothing is said of who made them; one alone hides nothing."""
+    change = Change(commit("head"), tree("tree"), files=1, insertions=2)
+    made = [
+        Candidate(label=Label(label), agent=agent, start=commit("base"), start_tree=tree("base"), change=change)
+        for label, agent in (("B", CODEX), ("A", OPUS))
+    ]
+    at = Judging(out={Label("B"): "the same as A"})
+    rows = [" ".join(row.split()) for row in rivals(made, "", at)]
+    assert rows == ["A 1 file, +2 -0 no checks", "B 1 file, +2 -0 no checks not judged: the same as A"]
+    rows = [" ".join(row.split()) for row in rivals(made, "A", at)]
+    assert rows == ["A 1 file, +2 -0 no checks wins, by opus", "B 1 file, +2 -0 no checks not judged: the same as A, by codex"]
+    assert [" ".join(row.split()) for row in rivals(made[:1], "", Judging())] == ["B 1 file, +2 -0 no checks by codex"]
+    assert list(rivals([], "", Judging())) == []

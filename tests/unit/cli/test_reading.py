@@ -12,7 +12,7 @@ from nightcrew.app.failing import Verdict
 from nightcrew.app.ground import AgentRow, Check
 from nightcrew.app.home import Row
 from nightcrew.app.seen import Replayed
-from nightcrew.app.stats import Worth
+from nightcrew.app.stats import Stats
 from nightcrew.app.story import Recovery, Story
 from nightcrew.app.views import Conclusion
 from nightcrew.core import events as ev
@@ -117,7 +117,7 @@ def test_every_shape_is_documented_field_by_field() -> None:
     """docs/json.md has one heading for each verb with `--json`, and under it exactly the fields that are printed."""
     shapes: dict[str, type] = {
         "list": Row, "show": Story, "show --recovery": Recovery, "replay": Replayed, "run, resume, answer, fix": Conclusion,
-        "agents": AgentRow, "clean": Cleaned, "stats": Worth, "classify": Verdict,
+        "agents": AgentRow, "clean": Cleaned, "stats": Stats, "classify": Verdict,
     }  # fmt: skip
     assert documented() == {name: fields(kind) for name, kind in shapes.items()} | {"doctor": ["checks", "settings"]}
     assert fields(Check) == ["name", "ok", "text", "hint"]

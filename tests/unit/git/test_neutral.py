@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from nightcrew.git import neutral, repo as repos, workspace
-from nightcrew.git.neutral import Neutral
+from nightcrew.git.collect import Collected
 from nightcrew.git.slots import verify
 from nightcrew.git.workspace import Pool
 from nightcrew.redact import NAMELESS, names
@@ -27,7 +27,7 @@ def head(path: Path) -> str:
     return git(path, "rev-parse", "HEAD")
 
 
-def squashed(source: Path, files: Files, *roster: str, redact: bool = False) -> Neutral:
+def squashed(source: Path, files: Files, *roster: str, redact: bool = False) -> tuple[Collected, tuple[str, ...]]:
     """A candidate with those files, in two commits of somebody's, as judges see it."""
     base = head(source)
     commit(source, files, "Co-authored-by: Claude <x@example.org>")
@@ -47,7 +47,7 @@ def test_a_candidate_is_one_commit_that_says_nothing_of_its_author(source: Path)
     assert told.strip() == f"nightcrew nightcrew@localhost nightcrew nightcrew@localhost 0 0 {base} candidate A"
     assert (leaks, found.files, found.insertions) == ((), 1, 1)
     assert b"+new" in found.patch
-    assert squashed(source, {"a.txt": "new\n"}).found.head == found.head
+    assert squashed(source, {"a.txt": "new\n"})[0].head == found.head
     assert git(source, "rev-parse", f"refs/nightcrew/{RUN}/neutral/A") == found.head
 
 
@@ -55,8 +55,8 @@ def test_names_in_what_is_added_are_found(source: Path) -> None:
     """Vendors' words and the roster's own, in texts and names of files; not within other words, not the short ones, not what the base speaks of."""
     commit(source, {"known.py": "import mistral\n", "docs/Copilot.md": "x\n"})
     files: Files = {"a.py": "# by Claude, not claudel\nmistral copilot gpt-4o\nthe a-team\n", "CODEX.bin": b"\0x"}
-    assert squashed(source, files, "team", "a").leaks == ("claude", "codex", "team")
-    assert squashed(source, {"known.py": "import mistral as m\n"}).leaks == ()
+    assert squashed(source, files, "team", "a")[1] == ("claude", "codex", "team")
+    assert squashed(source, {"known.py": "import mistral as m\n"})[1] == ()
 
 
 def test_names_are_taken_out_where_that_is_wanted(source: Path) -> None:
@@ -78,8 +78,8 @@ def test_a_judge_s_workspace_holds_the_base_and_the_neutral_commits_alone(source
     commit(source, {"old.txt": "1\n"})
     commit(source, {"old.txt": "2\n"})
     path = shallow_clone(source, tmp_path / "shallow") if shallow else source
-    base, found = head(path), squashed(path, {"a.txt": "new\n"}).found
-    other = squashed(path, {"hidden.txt": "another's\n"}).found
+    base, found = head(path), squashed(path, {"a.txt": "new\n"})[0]
+    other = squashed(path, {"hidden.txt": "another's\n"})[0]
     pool = Pool(tmp_path / "pool", repos.open_repo(path, environment()))
     first = workspace.lease(pool, RUN, "judge-1", base, sees=(found.head,))
     for again in range(3):
@@ -108,7 +108,7 @@ def test_a_judge_s_workspace_holds_the_base_and_the_neutral_commits_alone(source
 def test_a_seat_that_judges_after_it_read_or_sees_others_gets_a_new_store(source: Path, tmp_path: Path) -> None:
     """What a slot held before does not stay in it."""
     base = head(source)
-    one, two = squashed(source, {"a.txt": "1\n"}).found.head, squashed(source, {"a.txt": "2\n"}).found.head
+    one, two = squashed(source, {"a.txt": "1\n"})[0].head, squashed(source, {"a.txt": "2\n"})[0].head
     pool = Pool(tmp_path / "pool", repos.open_repo(source, environment()))
     workspace.lease(pool, RUN, "judge-1", base)
     for seen in (one, two):
