@@ -3,6 +3,7 @@
 Every figure has a temporary HOME of its own. BENCH_LONG=1 measures more turns and waits longer.
 """
 
+import json
 import os
 import statistics
 import subprocess
@@ -35,6 +36,7 @@ LONG_JOURNAL = 100_000
 
 EDIT, GATE = "echo four >> f1.txt", "grep -q four f1.txt"
 ALONE = "[pipeline]\nplan = false\nreviewers = 0\n"
+SLOW_S = 3.0
 SILENT = "exec sleep 100000"
 
 
@@ -246,9 +248,33 @@ def waiting(here: Machine, count: int) -> list[subprocess.Popen[str]]:
     return drivers
 
 
+# ── a competition ─────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def contest() -> Iterator[Figure]:
+    """What several implementers cost beside one, each of them at work for `SLOW_S`; judges answer at once."""
+    walls = {n: [competing(n) for _ in range(3)] for n in (1, 3, 8)}
+    alone = statistics.median(cost.wall_s for cost, _ in walls[1])
+    for n, bound in ((3, 1.3), (8, None)):
+        beside = statistics.median(cost.wall_s / (alone + judged_s) for cost, judged_s in walls[n])
+        yield Figure(f"{n} implementers of {SLOW_S:g} s, wall beside one's and the judging", beside, bound)
+        yield Figure("... judging", statistics.median(judged_s for _, judged_s in walls[n]), None, "s")
+        yield Figure("... peak memory", max(cost.rss_mb for cost, _ in walls[n]), 80, "MB")
+
+
+def competing(n: int) -> tuple[stage.Cost, float]:
+    """A run of so many implementers: what it cost, and how long its judging took, in seconds."""
+    order = json.dumps({"order": [chr(ord("A") + k) for k in range(n)]})
+    agent = f"if grep -q 'Rank them all'; then echo '{order}'; else sleep {SLOW_S}; echo four {{label}} >> f1.txt; fi"
+    settings = f"{ALONE}implementers = {n}\nmax_parallel = {n}\n[machine]\nmax_turns = {n + 3}\n"
+    with machine(agent, settings=settings, answers='["edit", "structured"]') as here:
+        cost = stage.run(here, "run", "write four")
+        return cost, journals.spent_at(here.state, "judge")
+
+
 # ── the table ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
-SECTIONS: tuple[Callable[[], Iterator[Figure]], ...] = (startup, solo, turns, at_once, silence, crowd)
+SECTIONS: tuple[Callable[[], Iterator[Figure]], ...] = (startup, solo, turns, at_once, silence, crowd, contest)
 
 
 def main() -> None:

@@ -50,6 +50,18 @@ def long_run(home: Path, count: int) -> str:
     return run
 
 
+def spent_at(home: Path, node: str) -> float:
+    """From the start of the first effect at that node of the newest run to the end of the last, in seconds."""
+    journal, times, keys = Journal(home), list[float](), set[str]()
+    for entry in journal.entries(journal.recent(1)[0]):
+        if isinstance(entry.event, EffectStarted) and entry.event.effect.node == node:
+            keys.add(entry.event.key)
+        if getattr(entry.event, "key", "") in keys:
+            times.append(entry.at)
+    journal.close()
+    return times[-1] - times[0] if times else 0.0
+
+
 def lasting(first: Event) -> RunStarted:
     """The first fact of a run that may go on for ever."""
     if not isinstance(first, RunStarted):
