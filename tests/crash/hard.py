@@ -99,9 +99,8 @@ def killed(machine: Machine, run: RunId, how: str, process: subprocess.Popen[str
     if how != "supervisor":
         for pid in marked(run):
             kill(pid)
-    crew.until(
-        lambda: not before & set(marked(run))
-    )  # or what is about to die of its supervisor's death would go on for a little
+    # Or what is about to die of its supervisor's death would go on for a little.
+    crew.until(lambda: not before & set(marked(run)))
     machine.open()
     if how == "all three":
         died(process)

@@ -2,9 +2,10 @@
 
 Modelled: at each entry (SQLite returned from its sync) everything that changed since the last copied instant is lost, unless it is among
 `DURABLE`, the files that nightcrew, or git told by it, syncs before it goes on, or lies in our home and is older than a job's record, before
-which that disk was synced. What is lost has its old content again, or, when it is new, is there without content, as after a delayed
-allocation. `power, files late`: the small files of the workspaces' `.git` reached the disk by chance, what was checked out did not. No process
-lives. Not modelled: a sync that is torn in its middle, any other choice among what was not synced, lost removals, a disk that lies.
+which that disk is synced (taken as given here; `unit/proc/test_job` shows it). What is lost has its old content again, or, when it is new,
+is there without content, as after a delayed allocation. `power, files late`: the small files of the workspaces' `.git` reached the disk by
+chance, what was checked out did not. No process lives. Not modelled: a sync that is torn in its middle, any other choice among what was not
+synced, removals that are lost, a disk that lies.
 """
 
 import re
