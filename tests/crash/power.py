@@ -28,12 +28,11 @@ OF_GIT = re.compile(r"nightcrew/worktrees/[^/]+/[^/]+/\.git/.*")
 
 
 def points_of(name: str, tape: Tape) -> list[Point]:
-    """Two at each entry that was copied; the instant of the copy before is the point's number, `before` if it was taken before its entry."""
-    kept = [note for note in tape.notes if note.copied]
-    pairs = [(before, note) for before, note in pairwise(kept) if not note.before]
+    """Two at each entry that was copied; the entry of the last copy before it, the last boundary, is the point's number."""
+    pairs = list(pairwise(note for note in tape.notes if note.copied and not note.before))
     facts = (type(tape.entries[note.seq - 1].event).__name__ for _, note in pairs)
     return [
-        Point(name, how, note, before.seq, when="before" * before.before, fact=f"{fact}, {how}")
+        Point(name, how, note, before.seq, fact=f"{fact}, {how}")
         for (before, note), fact in zip(pairs, facts, strict=True)
         for how in WAYS
     ]
@@ -44,7 +43,7 @@ def cut(machine: Machine, point: Point) -> None:
     older, synced_at = machine.root / "older", last_sync(machine.folder)
     shutil.rmtree(older, ignore_errors=True)
     older.mkdir()
-    before = Note(point.number, point.when == "before", True, 0, 0, 0)  # noqa: FBT003
+    before = Note(point.number, False, True, 0, 0, 0)  # noqa: FBT003
     subprocess.run(["tar", "-C", str(older), "-xzf", str(machine.copies / before.name)], check=True)
     for path in [p for p in machine.folder.rglob("*") if p.is_file() and not p.is_symlink()]:
         name = str(path.relative_to(machine.folder))
