@@ -8,6 +8,7 @@ import pytest
 from nightcrew.core.effects import StartTurn
 from nightcrew.core.events import DevFixTriggered, EffectStarted
 from nightcrew.journal.blobs import Blobs
+from nightcrew.redact import NAMELESS
 from support.crew import LOCAL, Crew, Turn
 
 NAMES = ("alpha", "beta", "gamma")
@@ -85,15 +86,23 @@ def test_a_judge_that_gives_no_ranking(crew: Crew, how: str) -> None:
 
 
 def test_a_judge_that_votes_for_itself_by_name(crew: Crew) -> None:
-    """A vote for what is no label is none, and the name does not reach the others."""
-    split = ({"node": "judge", "seat": "judge-2", "do": [ranks("B", "A", "C")]},)
+    """T191: a vote for what is no label is none; what a judge says of itself the others read without its name."""
+    split: Turn = {"node": "judge", "seat": "judge-2", "do": [ranks("B", "A", "C")]}
+    says: Turn = {
+        "node": "deliberate",
+        "seat": "judge-1",
+        "do": [{"say": json.dumps({"choice": "A", "why": "I, Beta, a Claude, like it"})}],
+    }
     competing(
-        crew, *split, {"node": "vote", "seat": "judge-1", "do": [votes("alpha")]}, {"node": "deliberate", "do": [votes("B")]}
+        crew, split, says, {"node": "vote", "seat": "judge-1", "do": [votes("alpha")]}, {"node": "deliberate", "do": [votes("B")]}
     )
     assert landed(crew) == "four, A\n"
     at = crew.state().judging
     assert at.tally is not None
     assert (sorted(at.ballots), at.tally.present) == (["judge-2", "judge-3"], 2)
+    told = "".join(prompts(crew, "deliberate") + prompts(crew, "vote"))
+    assert f"I, {NAMELESS}, a {NAMELESS}, like it" in told
+    assert not any(name in told.lower() for name in ("claude", *NAMES))
 
 
 @pytest.mark.parametrize("mode", ["bwrap", "off"])
