@@ -7,7 +7,6 @@ import io
 import re
 import tomllib
 from collections.abc import Iterator
-from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -31,6 +30,7 @@ LIMITS = {  # our own bounds, by the supervisor's word for them
 }
 _CLOSING = frozenset({"result", "turn.completed", "turn.failed"})
 _ANSWERS = frozenset({"assistant", "text", "agent_message_chunk", "message_end"})
+_MARKS = frozenset({"type", "role", "jsonrpc", "response", "error"})
 Sayings = tuple[tuple[Class, re.Pattern[str]], ...]
 
 
@@ -198,22 +198,37 @@ def _is_notice(answer: str) -> bool:
 
 def _stream(out: str) -> Stream:
     """What the lines of an output came to, or all of it as one document."""
-    seen, rest, events = Stream(), [], 0
+    seen, rest, parts, events = Stream(), [], [], 0
     for raw in io.StringIO(out):
-        if event := _decoded(raw):
-            seen, events = _event(seen, event), events + 1
-        else:
+        event = _decoded(raw)
+        if event is None:
             rest.append(raw)
+        elif event.get("delta") is True and event.get("role") == "assistant":  # a word of an answer: there may be many thousands
+            parts.append(_text(event.get("content")))
+            events += 1
+        else:
+            seen, events = _event(_joined(seen, parts), event), events + 1
+    seen = _joined(seen, parts)
     if not events and (whole := _decoded(out)):
         return _event(seen, whole)._replace(events=1)
     return seen._replace(events=events, rest="".join(rest))
 
 
+def _joined(seen: Stream, parts: list[str]) -> Stream:
+    """The stream with the parts of an answer that came one by one; takes them."""
+    said = "".join(parts)
+    parts.clear()
+    return seen._replace(answer=(seen.answer + said)[-resets.TAIL :]) if said else seen
+
+
 def _decoded(text: str) -> dict[str, Any] | None:
     """An event, if this is one."""
-    with suppress(ValueError):
-        event = msgspec.json.decode(text, type=dict[str, Any]) if text.lstrip()[:1] == "{" else {}
-        return event if event.keys() & {"type", "role", "jsonrpc", "response", "error"} else None
+    if text.lstrip()[:1] == "{":
+        try:
+            event: dict[str, Any] = msgspec.json.decode(text)
+        except ValueError:
+            return None
+        return None if _MARKS.isdisjoint(event) else event
     return None
 
 
@@ -225,7 +240,7 @@ def _event(seen: Stream, event: dict[str, Any]) -> Stream:
         return seen._replace(refused={"resets_at": info.get("resetsAt")} if info.get("status") == "rejected" else {})
     if sort in _ANSWERS or sub.get("type") == "agent_message" or event.get("role") == "assistant":
         said = _said(event, sub)
-        seen = seen._replace(answer=(seen.answer + said)[-resets.TAIL :] if event.get("delta") else said or seen.answer)
+        seen = seen._replace(answer=said or seen.answer)
     elif sort in {"tool_use", "tool_result"}:
         seen = seen._replace(answer="")
     stopped = _text(sub.get("stopReason") or sub.get("reason") or _dict(event.get("result")).get("stopReason"))

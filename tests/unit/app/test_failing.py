@@ -51,7 +51,7 @@ def test_outputs_as_people_report_them() -> None:
     assert (found.alarms, found.lost, found.invented) == (0, 0, 0), found.wrong
 
 
-@pytest.mark.parametrize(("half", "strict", "action"), [(0, 97, 99), (1, 85, 90)])
+@pytest.mark.parametrize(("half", "strict", "action"), [(0, 97, 99), (1, 95, 97)])
 def test_outputs_written_before_the_tables_were_tuned(half: int, strict: float, action: float) -> None:
     """Rows of many programs and services; when they were new 85.5 % of them were right, the second half was never tuned on."""
     found = scored("fresh.jsonl", half=half)
