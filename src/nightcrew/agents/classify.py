@@ -145,7 +145,7 @@ def _pieces(text: str, end: Exit | None, *, alone: bool) -> Iterator[str]:
         yield trailer[0]
     if (end.code if end else alone) or (not alone and _is_notice(text)):
         yield tail
-    elif end is None and len(text) <= 2 * NOTICE:
+    elif end is None and len(text) <= 2 * NOTICE and not table().shapes["speaks"].match(text):
         yield text if table().shapes["bad"].search(text) else table().shapes["prose"].sub(" ", text)
 
 

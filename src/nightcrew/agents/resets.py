@@ -30,6 +30,8 @@ class Grammar(NamedTuple):
     part: re.Pattern[str]
     units: tuple[float, ...]
     months: dict[str, int]
+    zones: dict[str, str]
+    same: dict[re.Pattern[str], str]
 
 
 @cache
@@ -47,7 +49,9 @@ def grammar() -> Grammar:
     part = pattern(rf"[\s,]*(?:and\s|y\s|e\s|et\s|und\s)?\s*(\d{{1,9}}(?:\.\d+)?)\s*(?:{units})")
     words, moments = ({name: pattern(text) for name, text in told[table].items()} for table in ("words", "moments"))
     months = {name: int(number) for number, names in told["months"].items() for name in names.split("|")}
-    return Grammar(words, moments, part, tuple(told["units"].values()), months)
+    zones = {name: zone for zone, names in told["zones"].items() for name in names.split("|")}
+    same = {re.compile(said): meant for said, meant in told["same"].items()}
+    return Grammar(words, moments, part, tuple(told["units"].values()), months, zones, same)
 
 
 def instant(value: object, now: float) -> float | None:
@@ -70,7 +74,9 @@ def told(text: str, now: float, zone: str) -> float | None:
 def readings(text: str) -> tuple[str, ...]:
     """A text without quoting and frames, its wrapped lines joined by blanks; and once more joined by nothing."""
     text = text if len(text) <= TAIL else f"{text[: TAIL // 4]}\n{text[-TAIL * 3 // 4 :]}"
-    text = re.sub(r"\\+u([0-9a-f]{4})", lambda code: chr(int(code[1], 16)), re.sub("midnight(?! [A-Z][a-z])", "0:00", text))
+    text = re.sub(r"\\+u([0-9a-f]{4})", lambda code: chr(int(code[1], 16)), text)
+    for said, meant in grammar().same.items():
+        text = said.sub(meant, text)
     plain = re.sub(r"\\+(?=[\"'])", "", text).translate({0x2019: "'", 0xA0: " ", 0x202F: " "})
     plain = grammar().words["noise"].sub(" ", re.sub(r"\\+[nrt]|'\s*\+\n\s*'|[│┃╭╮╰╯]", "\n", plain))
     lines = [line.strip() for line in plain.split("\n") if line.strip()]
@@ -91,6 +97,7 @@ def _fields(text: str, now: float) -> Found | None:
         [name for name in times if re.fullmatch(r"retry-?(after|delay)(-?(ms|seconds))?", name)],
         [name for name in times if window(name) in spent],
         [name for name in times if not spent and not used and not re.search(r"limit-|used", name)],
+        [*times] if len(times) == 1 and not re.search("remaining|used", " ".join(fields)) else [],
     )
     name = max(next((names for names in choices if names), ()), key=lambda name: times[name], default="")
     return (times[name], TAIL + len(name + fields[name].split(maxsplit=1)[0])) if name else None
@@ -157,7 +164,7 @@ def _moment(match: re.Match[str], now: float, host: str) -> Found | None:
             hour, half = int(said["hour"]), said["before"] or said["after"].lower()
             if half and not 1 <= hour <= 12:
                 return None
-            hour = hour % 12 + 12 * half.startswith(("p", "م", "午後", "下午")) if half else hour
+            hour = hour % 12 + 12 * half.startswith(("p", "م", "午後", "下午", "오후")) if half else hour
             clock = time(hour, int(said["minute"] or 0), int(said["second"] or 0))
             zone = _zone(said["zone"] or said["plain"], host)
         here = datetime.fromtimestamp(now, zone)
@@ -191,7 +198,7 @@ def _zone(name: str, host: str) -> tzinfo:
         with suppress(ValueError):
             span = timedelta(hours=int(offset[2] or 0), minutes=int(offset[3] or 0))
             return timezone(-span if offset[1] == "-" else span)
-    for candidate in (name, host):
+    for candidate in (grammar().zones.get(name.lower(), name), host):
         with suppress(ValueError, OSError, LookupError):
             return ZoneInfo(candidate)
     return UTC

@@ -114,6 +114,19 @@ def test_who_speaks_after_an_error_overcame_it() -> None:
     tool = "⏺ Bash(curl localhost)\n  ⎿  Error: connect ECONNREFUSED\n\n"
     assert output(f"{tool}⏺ The server was down; it runs now.", end=None).kind is Class.Ok
     assert output(f"{tool}⏺ API Error: Connection error.", end=None).kind is Class.Network
+    assert output("⏺ Fixed: an invalid API key is told now.", end=None).kind is Class.Ok
+
+
+def test_a_piece_of_a_document_is_searched_where_it_says_that_it_is_an_error() -> None:
+    """What stands in quotes is no error's word, but for the fields of an event that was cut."""
+    piece = r'ost":0,"result":"You\u2019ve hit your session limit","is_error":true,"type":"resu'
+    assert output(piece, end=None).kind is Class.Quota
+    assert output(piece.replace("true", "false"), end=None).kind is Class.Ok
+
+
+def test_what_could_not_be_started_is_not_the_services_fault() -> None:
+    """A shell's words about a program speak of permissions too."""
+    assert output("", "exec /usr/local/bin/claude: permission denied", End(126)).kind is Class.ConfigError
 
 
 @pytest.mark.parametrize(

@@ -44,6 +44,22 @@ def at(stamp: str) -> float:
         ("will reset when your monthly cycle ends on 2/3/2027", "2027-01-16T09:00:00Z", "Europe/London", "2027-02-03T00:00:00Z"),
         ("used up and will reset tomorrow", "2026-12-03T17:20:00Z", "Europe/Berlin", "2026-12-03T23:00:00Z"),
         ("限额将在 2026-10-06 22:41:44 重置", "2026-10-06T12:00:00Z", "Asia/Shanghai", "2026-10-06T14:41:44Z"),
+        (
+            "使用量の上限に達しました。11月13日 午前2:10 (Asia/Tokyo) にリセット",
+            "2026-11-11T09:30:00Z",
+            "",
+            "2026-11-12T17:10:00Z",
+        ),
+        ("请在 2 小时 15 分钟后重试", "2026-11-11T09:30:00Z", "", "2026-11-11T11:45:00Z"),
+        ("Resets at 18h30 (Europe/Paris)", "2026-11-11T09:30:00Z", "", "2026-11-11T17:30:00Z"),
+        # Words for a time, a day without a year, zones as people write them, codes of characters; "about" is no month.
+        ("resets at midnight UTC", "2026-11-11T09:30:00Z", "Asia/Tokyo", "2026-11-12T00:00:00Z"),
+        ("try again in an hour", "2026-11-11T09:30:00Z", "", "2026-11-11T10:30:00Z"),
+        ("try again in about 2 hours", "2026-11-11T09:30:00Z", "", "2026-11-11T11:30:00Z"),
+        ("limit resets on 12/01", "2026-11-11T09:30:00Z", "", "2026-12-01T00:00:00Z"),
+        ("resets at 11:30 PM PST", "2026-11-11T09:30:00Z", "", "2026-11-12T07:30:00Z"),
+        (r"limit \u00b7 resets 2:20am (Africa/Lagos)", "2026-11-11T22:00:00Z", "", "2026-11-12T01:20:00Z"),
+        ("x-ratelimit-reset: 90", "2026-11-11T09:30:00Z", "", "2026-11-11T09:31:30Z"),
         # Fields: the window that is used up, the one with nothing left, an HTTP date, a span.
         (
             "a-used-percent: 38\na-reset-after-seconds: 7\nb-used-percent: 100\nb-reset-after-seconds: 60",
