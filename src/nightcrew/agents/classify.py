@@ -31,14 +31,13 @@ LIMITS = {  # our own bounds, by the supervisor's word for them
 _CLOSING = frozenset({"result", "turn.completed", "turn.failed"})
 _ANSWERS = frozenset({"assistant", "text", "agent_message_chunk", "message_end"})
 _MARKS = frozenset({"type", "role", "jsonrpc", "response", "error"})
-Sayings = tuple[tuple[Class, re.Pattern[str]], ...]
 
 
 class Table(NamedTuple):
     """The file `classify.toml`, compiled."""
 
-    telling: Sayings
-    faint: Sayings
+    telling: tuple[tuple[Class, re.Pattern[str]], ...]
+    faint: tuple[tuple[Class, re.Pattern[str]], ...]
     statuses: dict[int, Class]
     exits: dict[int, Class]
     shapes: dict[str, re.Pattern[str]]
@@ -153,9 +152,8 @@ def _starts(text: str, end: Exit | None) -> list[int]:
     """Where the words of errors begin; after a good end only at the very beginning."""
     frame, hard = table().shapes["frame"], table().shapes["hard"]
     first = None if end is None or end.code else re.match(r"\s*", text)
-    return [
-        at.start() for at in frame.finditer(text) if not first or (at.start() <= first.end() and hard.match(text, at.start()))
-    ]
+    starts = (at.start() for at in frame.finditer(text))
+    return [at for at in starts if not first or (at <= first.end() and hard.match(text, at))]
 
 
 def failure(text: str, now: float, zone: str) -> Told:
@@ -171,18 +169,15 @@ def failure(text: str, now: float, zone: str) -> Told:
 
 def known(text: str) -> tuple[Class | None, str]:
     """The class of an error message and the words or the number that decided."""
-    flat, *more = plain(text)
-    found = table().shapes["number"].search(flat)
+    readings = plain(text)
+    found = table().shapes["number"].search(readings[0])
     number = int(found[1] or found[2]) if found else 0
     by_number = (table().statuses[number], found[0].strip()) if found and number in table().statuses else None
-    if by_number and number not in VAGUE:
-        return by_number
-    said = (_said_in(sayings, flat, *more) for sayings in (table().telling, table().faint))
-    return next(said) or by_number or next(said) or (None, "")
-
-
-def _said_in(sayings: Sayings, *readings: str) -> tuple[Class, str] | None:
-    return next(((kind, found[0]) for kind, pattern in sayings for text in readings if (found := pattern.search(text))), None)
+    said = (
+        next(((kind, hit[0]) for kind, saying in sayings for text in readings if (hit := saying.search(text))), None)
+        for sayings in (table().telling, table().faint)
+    )
+    return (by_number if number not in VAGUE else None) or next(said) or by_number or next(said) or (None, "")
 
 
 def plain(text: str) -> tuple[str, ...]:
@@ -198,27 +193,18 @@ def _is_notice(answer: str) -> bool:
 
 def _stream(out: str) -> Stream:
     """What the lines of an output came to, or all of it as one document."""
-    seen, rest, parts, events = Stream(), [], [], 0
-    for raw in io.StringIO(out):
+    seen, rest, words, lines = Stream(), [], [""], io.StringIO(out).readlines()
+    for raw in lines:
         event = _decoded(raw)
         if event is None:
             rest.append(raw)
         elif event.get("delta") is True and event.get("role") == "assistant":  # a word of an answer: there may be many thousands
-            parts.append(_text(event.get("content")))
-            events += 1
+            words.append(_text(event.get("content")))
         else:
-            seen, events = _event(_joined(seen, parts), event), events + 1
-    seen = _joined(seen, parts)
-    if not events and (whole := _decoded(out)):
-        return _event(seen, whole)._replace(events=1)
-    return seen._replace(events=events, rest="".join(rest))
-
-
-def _joined(seen: Stream, parts: list[str]) -> Stream:
-    """The stream with the parts of an answer that came one by one; takes them."""
-    said = "".join(parts)
-    parts.clear()
-    return seen._replace(answer=(seen.answer + said)[-resets.TAIL :]) if said else seen
+            seen, words = _event(seen._replace(answer=seen.answer + "".join(words)) if words else seen, event), []
+    seen = seen._replace(answer=seen.answer + "".join(words), events=len(lines) - len(rest), rest="".join(rest))
+    whole = None if seen.events else _decoded(out)
+    return _event(seen, whole)._replace(events=1, rest="") if whole else seen
 
 
 def _decoded(text: str) -> dict[str, Any] | None:
@@ -293,15 +279,10 @@ def word(*fields: object) -> Class | None:
     return next((kind for field in fields if field and (kind := status(field, str(field)))), None)
 
 
-def phrase(text: str) -> Class | None:
-    """The class that the words of an error message tell, if any do."""
-    return known(text)[0]
-
-
 def status(number: object, said: str) -> Class | None:
     """The class of an HTTP status and the message that came with it; the message alone where there was no answer."""
     by_number = table().statuses.get(number) if isinstance(number, int) else None
-    return by_number if by_number is not None and number not in VAGUE else phrase(said) or by_number
+    return by_number if by_number is not None and number not in VAGUE else known(said)[0] or by_number
 
 
 def one_line(text: str, width: int = 160) -> str:

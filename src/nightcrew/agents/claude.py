@@ -78,7 +78,7 @@ def _close(told: reading.Told, seen: Seen, turn: Turn) -> None:
     told.answer = answer if isinstance(answer := result.get("result"), str) else ""
     # A "good" answer may be nothing but a known notice: one short line, one turn, no cost.
     free = not spent and result.get("num_turns") in {0, 1, None}
-    notice = free and len(told.answer) < 200 and "\n" not in told.answer.strip() and classify.phrase(told.answer) is not None
+    notice = free and len(told.answer) < 200 and "\n" not in told.answer.strip() and classify.known(told.answer)[0] is not None
     # Subtype `success` alone means nothing: service errors carry it too.
     told.closed = not notice and not result.get("is_error") and result.get("subtype") == "success"
     if not told.closed:

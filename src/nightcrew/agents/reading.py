@@ -86,5 +86,5 @@ def _unfinished(told: Told, end: Exit, err: bytes, now: float, zone: str) -> tup
     if found.kind is not Class.Crashed or end.signal or end.stopped_by:
         return found, None
     said = classify.failure(f"{err[-4096:].decode(errors='replace')}\n{last}", now, zone)
-    telling = classify.phrase(found.reason) is said.kind
+    telling = classify.known(found.reason)[0] is said.kind
     return found._replace(kind=said.kind, reason=found.reason if telling or not said.evidence else said.evidence), said.reset_at

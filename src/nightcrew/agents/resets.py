@@ -31,7 +31,7 @@ class Grammar(NamedTuple):
     units: tuple[float, ...]
     months: dict[str, int]
     zones: dict[str, str]
-    same: dict[re.Pattern[str], str]
+    same: dict[str, str]
 
 
 @cache
@@ -49,9 +49,7 @@ def grammar() -> Grammar:
     part = pattern(rf"[\s,]*(?:and\s|y\s|e\s|et\s|und\s)?\s*(\d{{1,9}}(?:\.\d+)?)\s*(?:{units})")
     words, moments = ({name: pattern(text) for name, text in told[table].items()} for table in ("words", "moments"))
     months = {name: int(number) for number, names in told["months"].items() for name in names.split("|")}
-    zones = {name: zone for zone, names in told["zones"].items() for name in names.split("|")}
-    same = {re.compile(said): meant for said, meant in told["same"].items()}
-    return Grammar(words, moments, part, tuple(told["units"].values()), months, zones, same)
+    return Grammar(words, moments, part, tuple(told["units"].values()), months, told["zones"], told["same"])
 
 
 def instant(value: object, now: float) -> float | None:
@@ -76,7 +74,7 @@ def readings(text: str) -> tuple[str, ...]:
     text = text if len(text) <= TAIL else f"{text[: TAIL // 4]}\n{text[-TAIL * 3 // 4 :]}"
     text = re.sub(r"\\+u([0-9a-f]{4})", lambda code: chr(int(code[1], 16)), text)
     for said, meant in grammar().same.items():
-        text = said.sub(meant, text)
+        text = re.sub(said, meant, text)
     plain = re.sub(r"\\+(?=[\"'])", "", text).translate({0x2019: "'", 0xA0: " ", 0x202F: " "})
     plain = grammar().words["noise"].sub(" ", re.sub(r"\\+[nrt]|'\s*\+\n\s*'|[│┃╭╮╰╯]", "\n", plain))
     lines = [line.strip() for line in plain.split("\n") if line.strip()]
@@ -162,9 +160,9 @@ def _moment(match: re.Match[str], now: float, host: str) -> Found | None:
         clock, zone = time(), _zone("", host)  # a day without a clock is that day where the reader is
         if _clocked(match):
             hour, half = int(said["hour"]), said["before"] or said["after"].lower()
-            if half and not 1 <= hour <= 12:
-                return None
-            hour = hour % 12 + 12 * half.startswith(("p", "م", "午後", "下午", "오후")) if half else hour
+            hour = (
+                (hour % 12 if hour <= 12 else hour) + 12 * half.startswith(("p", "م", "午後", "下午", "오후")) if half else hour
+            )
             clock = time(hour, int(said["minute"] or 0), int(said["second"] or 0))
             zone = _zone(said["zone"] or said["plain"], host)
         here = datetime.fromtimestamp(now, zone)
