@@ -17,6 +17,9 @@ from support.crew import Crew, until
 VOLATILE = ("held", "jumped", "bin/", "/logs/", "/objects/", "/blobs/", "-wal", "-shm", "/ORIG_HEAD", "/COMMIT_EDITMSG")
 """Parts of paths that say nothing about the run: of the harness, git's own, content by digest, SQLite's."""
 
+FETCHED = "refs/nightcrew/fetched/"
+"""The tip last seen at a remote, of which only the name is compared: who comes after a driver that died in a push may see that push."""
+
 
 class End(NamedTuple):
     """All that must be the same, each in a form that can be compared."""
@@ -44,7 +47,11 @@ def end_of(machine: Machine) -> End:
     places = [crew.repo, *(path for path in [crew.folder / "remote.git"] if path.exists())]
     return End(
         phase=f"{state.phase} {state.ended}",
-        refs={f"{at.name} {name}": look(at, commit) for at in places for name, commit in repos.refs(at).items()},
+        refs={
+            f"{at.name} {name}": "" if FETCHED in name else look(at, commit)
+            for at in places
+            for name, commit in repos.refs(at).items()
+        },
         history={at.name: repos.git(at, "log", "--format=%T %an %s", "main") for at in places},
         facts=dict(Counter(told)),
         agents=dict(Counter(f"{s['agent']}@{s['node']} {s['seat']} {s['turn']} {s['resume']}" for s in crew.starts())),
