@@ -16,6 +16,7 @@ from unit.agents.ends import End, died, returned
     [
         ("This request would exceed your organization's rate limit of 50,000 input tokens per minute", Class.RateLimit),
         ("This request would exceed your account\N{RIGHT SINGLE QUOTATION MARK}s\nrate limit.", Class.Quota),
+        (r"This request would exceed your account\u2019s rate limit.", Class.Quota),
         ("Number of request tokens has exceeded your per-minute rate limit", Class.RateLimit),
         ("Server is temporarily limiting requests (not your\n  usage limit) · Rate limited", Class.Overloaded),
         ("Claude Code is unable to respond to this request, which appears to violate our Usage Policy", Class.Refused),
@@ -36,6 +37,8 @@ def test_sentences(said: str, kind: Class | None) -> None:
     [
         (529, "rate limit", Class.Overloaded),
         (429, "", Class.RateLimit),
+        (401, "key not allowed to access model", Class.ModelUnavailable),
+        (401, "", Class.Auth),
         (429, "you have reached your weekly limit", Class.Quota),
         (400, "Credit balance is too low", Class.Billing),
         (400, "strange", None),
@@ -140,7 +143,8 @@ def test_prose_counts_only_where_the_end_was_bad(end: End | None, kind: Class) -
 
 
 @pytest.mark.parametrize(
-    ("code", "kind"), [(173, Class.RateLimit), (41, Class.Auth), (53, Class.Timeout), (127, Class.ConfigError)]
+    ("code", "kind"),
+    [(173, Class.RateLimit), (41, Class.Auth), (53, Class.Timeout), (124, Class.Timeout), (127, Class.ConfigError)],
 )
 def test_exit_statuses_tell_where_nothing_was_said(code: int, kind: Class) -> None:
     """Some programs end with the status of HTTP, cut to a byte, or with statuses of their own."""
