@@ -69,7 +69,9 @@ WALKS = {
     "steps": Walk(small("*", "AgentCooling StepFailed", ladder=SHORT), 4_000),
     "our bugs": Walk(small("*", "AgentCooling HandlerCrashed TurnLost", ladder=SHORT), 9_000),
     "competition": Walk(small("judge", "refused", ladder=Ladder(dev_fix=False, ceiling=2), **RIVALS), 1_900),
-    "marker": Walk(small("marker finalize", "", "cancel park answer"), 9_000),
+    "marker": Walk(
+        small("marker commit", "StepFailed CompletionMarkerWriteFailed CompletionMarkerEmitted", "cancel park answer"), 13_000
+    ),
     "people": Walk(
         small("implement gate", "AgentCooling refused CommandsEnded", "cancel park answer", ladder=Ladder(ceiling=3)), 8_000
     ),

@@ -225,7 +225,9 @@ def _event(seen: Stream, event: dict[str, Any]) -> Stream:
         info = _dict(event.get("rate_limit_info"))
         return seen._replace(refused={"resets_at": info.get("resetsAt")} if info.get("status") == "rejected" else {})
     if sort in _ANSWERS or sub.get("type") == "agent_message" or event.get("role") == "assistant":
-        said = _said(event, sub)
+        content = sub.get("content") or event.get("content") or sub.get("text")
+        parts = [_text(_dict(part).get("text")) for part in content] if isinstance(content, list) else [_text(content)]
+        said = "\n".join(parts)
         seen = seen._replace(answer=said or seen.answer)
     elif sort in {"tool_use", "tool_result"}:
         seen = seen._replace(answer="")
@@ -250,13 +252,6 @@ def _is_bad(sort: str, event: dict[str, Any], stopped: str) -> bool:
         return bool(event.get("is_error") or event.get("error") or not fine)
     told = isinstance(event.get("error"), dict) and sort in {"", "assistant"}
     return told or stopped == "error" or sort.endswith(("error", "turn.failed"))
-
-
-def _said(event: dict[str, Any], sub: dict[str, Any]) -> str:
-    """The text of an event of the agent."""
-    content = sub.get("content") or event.get("content") or sub.get("text")
-    parts = [_text(_dict(part).get("text")) for part in content] if isinstance(content, list) else [_text(content)]
-    return "\n".join(parts)
 
 
 def _flat(value: Any) -> str:

@@ -68,7 +68,10 @@ def _told(state: RunState, event: ev.Event) -> RunState:
         case ev.Answered():
             return _replied(state, event)
         case ev.LimitReached():
-            return _limited(state, event)
+            if event.mine:
+                return recovery.ending(state, f"budget: the limit {event.valve} = {event.value:g} is reached")
+            text = f"The default limit {event.valve} = {event.value:g} is reached. Go on?"
+            return asking(state, f"limit-{event.valve}", text, holds=True, how=f"{MORE} (adds as much again) | stop")
         case ev.ConfigChanged():
             new = {name: getattr(event, name) for name in ("limits", "roster", "roles", "settings")}
             changed = {name: value for name, value in new.items() if value is not None}
@@ -79,8 +82,10 @@ def _told(state: RunState, event: ev.Event) -> RunState:
 
 def _answer(state: RunState, event: ev.EffectAnswer) -> RunState:
     opened = state.open.get(event.key)
-    if opened is None:
-        return _late(state, event)
+    if opened is None:  # late: it routes nothing; its cost counts, once (decision 0006)
+        if not isinstance(event, ev.TurnEnded) or event.key not in state.unbilled:
+            return state
+        return _pay(state.but(unbilled=without(state.unbilled, event.key)), event.outcome)
     if isinstance(event, ev.Ongoing):
         asked = state.questions.get(opened.effect.question) if isinstance(opened.effect, fx.Ask) else None
         told = {asked.id: asked.but(told=True)} if asked else {}
@@ -164,13 +169,6 @@ def _pay(state: RunState, outcome: Outcome) -> RunState:
     return state
 
 
-def _late(state: RunState, event: ev.EffectAnswer) -> RunState:
-    """An answer nobody waits for any more routes nothing; its cost counts, once (decision 0006)."""
-    if isinstance(event, ev.TurnEnded) and event.key in state.unbilled:
-        return _pay(state.but(unbilled=without(state.unbilled, event.key)), event.outcome)
-    return state
-
-
 def _step_failed(before: RunState, state: RunState, opened: Opened, event: ev.HandlerCrashed | ev.StepFailed) -> RunState:
     effect, counted = opened.effect, lane(opened.effect)
     internal = isinstance(event, ev.HandlerCrashed)
@@ -182,6 +180,8 @@ def _step_failed(before: RunState, state: RunState, opened: Opened, event: ev.Ha
     if times <= CRASHES and (internal or (isinstance(event, ev.StepFailed) and event.transient)):
         return state.but(crashes={**state.crashes, counted: times})
     state = state.but(crashes=without(state.crashes, counted))
+    if state.phase is PipelinePhase.Finalizing and isinstance(effect, fx.DropWorkspaces):
+        return _routed(before, state, opened, event)  # what landed is not done again for want of tidiness
     detail = event.traceback if isinstance(event, ev.HandlerCrashed) else event.detail
     reason, kind = f"{type(effect).__name__}: {event.reason}", "internal" if internal else "step"
     return fails(state, kind, reason, effect.node, effect.seat, detail=detail, sign=event.reason)
@@ -194,13 +194,6 @@ def _set_up(state: RunState, effect: fx.RunCommands, event: ev.CommandsEnded) ->
     red = red_of(event.results)[0]
     reason = f"set-up `{red.command}` failed: exit status {red.code}"
     return fails(state, "setup", reason, "setup", effect.seat, detail=red.output)
-
-
-def _limited(state: RunState, event: ev.LimitReached) -> RunState:
-    if event.mine:
-        return recovery.ending(state, f"budget: the limit {event.valve} = {event.value:g} is reached")
-    text = f"The default limit {event.valve} = {event.value:g} is reached. Go on?"
-    return asking(state, f"limit-{event.valve}", text, holds=True, how=f"{MORE} (adds as much again) | stop")
 
 
 def _replied(state: RunState, event: ev.Answered) -> RunState:

@@ -1,6 +1,8 @@
 """Workspaces: the pool of slots of one repository, leased to seats, reset, filled with local files, given back (rulings 15, 43)."""
 
+import ctypes
 import hashlib
+import os
 import shutil
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
@@ -118,6 +120,9 @@ def _set_up(pool: Pool, record: Record, *cleaning: str) -> Workspace:
         slots.hide_times(ws)
     else:
         slots.fill_submodules(repo, ws)  # they borrow, too
+    folder = os.open(pool.root, os.O_RDONLY)
+    ctypes.CDLL(None).syncfs(folder)  # a power cut leaves no emptied files in a workspace that is ready
+    os.close(folder)
     slots.write_record(pool.root, replace(record, ready=True))
     return ws._replace(head=record.start, tree=tree_of(repo, record.start))
 

@@ -9,6 +9,7 @@ import pytest
 from nightcrew.core.brief import small
 from nightcrew.core.effects import (
     CollectWork,
+    DropWorkspaces,
     Effect,
     Land,
     MakeCommit,
@@ -238,6 +239,16 @@ def test_a_refused_commit_is_over_when_the_commit_exists(rounds: int) -> None:
     assert [level for _, level, _ in attempts(sim)] == [1, 1, 1, 2, 2]
     sim.world.faults.clear()
     assert sim.run().facts(RecoverySucceeded) == [RecoverySucceeded(level=2, total_attempts=5)]
+
+
+def test_what_landed_is_not_done_again_to_clear_away() -> None:
+    """Workspaces that cannot be given back, after the landing: the run is complete, nobody is asked again; `clean` has them."""
+    sim = Sim(story(pipeline=Pipeline(plan=False)))
+    sim.says(DropWorkspaces, lambda effect: StepFailed(key=effect.key, reason="a lock is held"))
+    sim.run()
+    assert sim.state.phase is PipelinePhase.Complete
+    assert sim.state.landing is not None
+    assert sim.facts(RecoveryAttempted) == []
 
 
 def test_an_old_repair_on_top_of_a_reset_is_tested_too() -> None:

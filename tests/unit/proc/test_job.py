@@ -5,7 +5,6 @@ import os
 import select
 import signal
 import stat
-import struct
 import subprocess
 import sys
 import threading
@@ -18,6 +17,7 @@ from nightcrew.proc import processes
 from nightcrew.proc.call import call
 from nightcrew.proc.job import Absent, Exit, Lost, Running, _launch, look, start, stop
 from nightcrew.proc.sandbox import Mode, Sandbox
+from support.disk import unplaced
 from unit.proc.yard import ENV, ended, job, output, running, until, wait
 
 STARTER = """
@@ -318,17 +318,6 @@ def test_work_is_on_the_disk_before_its_record(folder: Path) -> None:
     ended(folder)
     assert not unplaced(folder.parent / "deep/work")
     assert not unplaced(folder / "stdout")
-
-
-def unplaced(path: Path) -> bool:
-    """Whether some of the file is in memory only, without a place on the disk: what the kernel says about its extents (FS_IOC_FIEMAP)."""
-    asked = bytearray(struct.pack("=QQIIII", 0, 2**64 - 1, 0, 0, 1, 0) + bytes(56))
-    with path.open("rb") as file:
-        try:
-            fcntl.ioctl(file, 0xC020660B, asked)
-        except OSError:
-            return False
-    return bool(struct.unpack_from("=I", asked, 32 + 40)[0] & 4)  # FIEMAP_EXTENT_DELALLOC
 
 
 def test_nothing_stays_open(folder: Path) -> None:
