@@ -13,6 +13,7 @@ import zipfile
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -40,8 +41,15 @@ OUTSIDE = pytest.StashKey[dict[str, str]]()
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_configure(config: pytest.Config) -> None:
-    """Note the way out before the tests' own environment takes the caller's place."""
-    config.stash[OUTSIDE] = {name: os.environ[name] for name in WAY_OUT if name in os.environ}
+    """Note the way out before the tests' own environment takes the caller's place; a worker, begun after that, is told."""
+    mine = {name: os.environ[name] for name in WAY_OUT if name in os.environ}
+    config.stash[OUTSIDE] = getattr(config, "workerinput", {}).get("way_out", mine)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_configure_node(node: Any) -> None:
+    """Tell a worker."""
+    node.workerinput["way_out"] = node.config.stash.get(OUTSIDE, {})
 
 
 class Registry:

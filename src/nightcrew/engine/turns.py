@@ -101,14 +101,15 @@ def _start(effect: StartTurn, ctx: Ctx, agent: Agent, turn: Turn) -> Running | E
     programs = (path for path in map(Path, launch.argv) if path.is_absolute() and path.exists())
     home, seat = env.get("HOME", "/"), ctx.tools.journal.folder(ctx.run) / "seats" / effect.seat
     login = [jobs.expand(path, home) for path in launch.login_paths]
-    for path in login:
+    private = [(seat / str(n), jobs.expand(path, home)) for n, path in enumerate(launch.session_paths)]
+    for path in (*login, *(path for _, path in private)):
         # A folder that the program makes at first use; it could not where all around is read-only.
         if path.suffix != ".json" and not path.exists():
             path.mkdir(mode=0o700, parents=True)
     box = jobs.sandbox(
         ctx, ws := ctx.workspace(effect.slot), ctx.folder, read_only=effect.read_only, writable=login,
         seen=[jobs.door(env), *(path for path in programs if path not in {*login, ws.path})],
-        private=[(seat / str(n), jobs.expand(path, home)) for n, path in enumerate(launch.session_paths)],
+        private=private,
     )  # fmt: skip
     if slots.read_record(ctx.tools.pool.root, effect.slot).sees:
         # A judge's workspace has all that it may see; the repository, and what other agents' programs keep, tell who made what.
