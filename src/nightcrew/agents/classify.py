@@ -181,8 +181,9 @@ def known(text: str) -> tuple[Class | None, str]:
 
 
 def plain(text: str) -> tuple[str, ...]:
-    """A text as the table is written: lower case, codes as words, quotes straight, blanks folded; once more without the wraps."""
-    split = (re.sub(r"(?<=[a-z0-9])(?=[A-Z])|[_-]", " ", one).lower() for one in resets.readings(text))
+    """A text as the table is written: lower case, codes as words, no names of source files, quotes straight, blanks folded; once more without the wraps."""
+    readings = (table().shapes["source"].sub(" ", one) for one in resets.readings(text))
+    split = (re.sub(r"(?<=[a-z0-9])(?=[A-Z])|[_-]", " ", one).lower() for one in readings)
     return tuple(" ".join(one.split()) for one in split)
 
 

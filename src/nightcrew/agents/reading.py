@@ -72,7 +72,8 @@ def judged(told: Told, turn: Turn, end: Exit, err: bytes, now: float, zone: str)
         found = Judged(kind, classify.one_line(told.error) or evidence or kind.value)
     else:
         found, at = _unfinished(told, end, err, now, zone)
-    found = found._replace(session=told.session, tokens=told.tokens, usd=told.usd)
+    said = told.answer or None if end.stopped_by else None  # what our limit cut off is kept
+    found = found._replace(session=told.session, tokens=told.tokens, usd=told.usd, answer=found.answer or said)
     if at is None or found.kind is Class.Quota:
         return found._replace(reset_at=at)
     return found._replace(retry_after_s=at - now) if found.kind in {Class.RateLimit, Class.Overloaded} else found

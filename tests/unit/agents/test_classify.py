@@ -59,18 +59,19 @@ def test_numbers_outrank_sentences_where_they_are_clear(number: object, said: st
         (End(127), b"sh: nope: not found\n\n", Class.ConfigError, "sh: nope: not found"),
         (End(126), b"", Class.ConfigError, "could not be started (exit status 126)"),
         (End(3), b"a\nwhy\n", Class.Crashed, "exit status 3: why"),
+        (End(126), b"sh: fix: Argument list too long\n", Class.ConfigError, "sh: fix: Argument list too long"),
         (End(0), b"", Class.InvalidOutput, "ended without an answer"),
     ],
 )
 def test_ends_without_a_closing_event(end: End, err: bytes, kind: Class, reason: str) -> None:
-    """Our limits come first, then the signal, then the status; the reason is the last line it said."""
+    """Our limits come first, then the signal, then the status; the reason is the last line it said (S178, S191)."""
     judged = classify.ended(end, err)
     assert (judged.kind, judged.reason) == (kind, reason)
 
 
 @given(st.text(max_size=400), st.binary(max_size=400))
 def test_reasons_are_always_one_line(text: str, data: bytes) -> None:
-    """Whatever was printed, a reason is one printable line of at most 160 characters."""
+    """Whatever was printed, a reason is one printable line of at most 160 characters, not bytes (S190)."""
     for line in (classify.one_line(text), classify.last_line(data)):
         assert len(line) <= 160
         assert line.isprintable()
@@ -85,6 +86,43 @@ BAD = End(1)
 def output(out: str | None, err: str = "", end: End | None = BAD) -> Any:
     """What an output tells, read on a day of ours in UTC."""
     return classify.output(out, err, end, NOW, "UTC")
+
+
+@pytest.mark.parametrize(
+    ("said", "kind"),
+    [
+        ("Error: 403 Forbidden: quota exceeded for this month", Class.Quota),
+        ("HTTP 403: rate limit exceeded, try again in 20 seconds", Class.RateLimit),
+        ("Error: 403 Forbidden", Class.Auth),
+        ("HTTP 401 Unauthorized", Class.Auth),
+        ("Error: invalid token", Class.Auth),
+        ("access denied", Class.Auth),
+        ("HTTP 429 Too Many Requests", Class.RateLimit),
+        ("status code: 429", Class.RateLimit),
+        ("Error: the answer had 429 tokens and no end", Class.Crashed),
+        ("API Error: 529 overloaded_error", Class.Overloaded),
+        ("API Error: the API is overloaded", Class.Overloaded),
+        ("Error: no such operator: system overload", Class.Crashed),
+        ('{"error":{"code":"usage_limit_exceeded"}}', Class.Quota),
+        ('{"error":{"code":"usage_limit_reached"}}', Class.Quota),
+        ('{"error":{"code":"quota_exceeded"}}', Class.Quota),
+        ('{"error":{"code":"insufficient_quota"}}', Class.Billing),
+        ("No space left on device (os error 28)", Class.ConfigError),
+        ("write /srv/log/usage_limit.log: no space left on device", Class.ConfigError),
+    ],
+)
+def test_words_and_numbers_of_an_error(said: str, kind: Class) -> None:
+    """A number counts as a status, not as a figure; a 403 that names a limit is one; a full disk is not the agent's fault (S182, S183, S184, S187, S238)."""
+    assert output(None, said).kind is kind
+    assert output(said).kind is kind
+
+
+@pytest.mark.parametrize("end", ["rs", "go", "rb", "java", "cpp", "c", "php", "cs", "swift", "kt", "scala", "sh", "bash", "py"])
+def test_a_source_file_named_after_a_limit_is_none(end: str) -> None:
+    """What a compiler says of such a file is not what a service says (S185)."""
+    assert output(None, f"error: cannot find value x in src/usage_limit.{end}:3:1").kind is Class.Crashed
+    assert output(None, f"error: expected one of these in rate_limit.{end}").kind is Class.Crashed
+    assert output(None, f"error: usage limit reached (src/errors.{end}:3)").kind is Class.Quota
 
 
 @pytest.mark.parametrize(

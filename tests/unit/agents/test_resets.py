@@ -77,7 +77,7 @@ def at(stamp: str) -> float:
     ],
 )
 def test_notices(text: str, now: str, host: str, expected: str) -> None:
-    """Each shape of a notice is read as the moment it means."""
+    """Each shape of a notice is read as the moment it means (T193)."""
     assert resets.told(text, at(now), host) == at(expected)
 
 

@@ -37,7 +37,7 @@ def judged(kind: str, *events: dict[str, Any], end: End = ENDED, err: bytes = b"
 
 @pytest.mark.parametrize("kind", REAL)
 def test_rights_are_told_each_time(kind: str) -> None:
-    """Full rights and looking only are two command lines, on a resumed turn too."""
+    """Full rights and looking only are two command lines, on a resumed turn too (T182, T183)."""
     for fields in ({}, {"resume": "s-1"}):
         assert FULL[kind] in launch(kind, **fields).argv
         looking = launch(kind, read_only=True, **fields)
@@ -57,7 +57,7 @@ def test_a_conversation_is_opened_or_continued(kind: str) -> None:
 
 @pytest.mark.parametrize("kind", REAL)
 def test_the_model_is_named_and_the_prompt_is_no_argument(kind: str) -> None:
-    """The model is the roster's; the prompt comes on standard input, whatever its length."""
+    """The model is the roster's; the prompt comes on standard input, whatever its length (T186)."""
     told = launch(kind, model="m-1", session="s-0")
     assert ("m-1" in told.argv) is (kind != "acp")
     assert "/turn/prompt" not in " ".join(told.argv)
@@ -94,9 +94,31 @@ def test_tokens_of_a_conversation_are_subtracted(kind: str, folder: str) -> None
 
 
 def test_options_of_codex_stand_before_resume() -> None:
-    """After it they are not understood."""
+    """After it they are not understood; the prompt is the last word, and without an id nothing is resumed (T183)."""
     argv = launch("codex", resume="t-1", read_only=True, model="m").argv
     assert argv[-3:] == ("resume", "t-1", "-")
+    first = launch("codex", model="m").argv
+    assert "resume" not in first
+    assert first[-1] == "-"
+
+
+def test_a_log_before_the_stream_of_codex() -> None:
+    """Lines that are no event are passed over, the last message is the answer, and a failed turn is a failure whatever was said (T184)."""
+    said = [{"type": "item.completed", "item": {"type": "agent_message", "text": text}} for text in ("first", "last")]
+    done = {"type": "turn.completed", "usage": {"input_tokens": 1, "output_tokens": 1}}
+    log = b"2026-01-01T00:00:00Z WARN codex_core: no colour\n"
+    lines = [json.dumps(event).encode() + b"\n" for event in (*said, done)]
+    found = catalog.adapter("codex").judge(turn(), ENDED, log + b"".join(lines), b"", NOW, "UTC")
+    assert (found.kind, found.answer) == (Class.Ok, "last")
+    failed = judged("codex", *said, {"type": "turn.failed", "error": {"message": "You've hit your usage limit."}}, end=End(1))
+    assert failed.kind is Class.Quota
+
+
+def test_what_was_said_before_our_limit_is_kept() -> None:
+    """A turn that our limit ended is a timeout, and its last words are its answer (S180)."""
+    said = {"type": "item.completed", "item": {"type": "agent_message", "text": "half of it stands"}}
+    found = judged("codex", said, end=died(15, "total"))
+    assert (found.kind, found.answer) == (Class.Timeout, "half of it stands")
 
 
 def test_codex_that_waits_for_a_network_without_end() -> None:
