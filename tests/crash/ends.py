@@ -1,6 +1,7 @@
 """How a run ended, for comparison: history, refs, facts, agents' processes, spend, files; and what it left behind."""
 
 import os
+import re
 import signal
 from collections import Counter
 from contextlib import suppress
@@ -17,6 +18,7 @@ from support.crew import Crew, until
 VOLATILE = ("held", "jumped", "bin/", "/logs/", "/objects/", "/blobs/", "-wal", "-shm", "/ORIG_HEAD", "/COMMIT_EDITMSG")
 """Parts of paths that say nothing about the run: of the harness, git's own, content by digest, SQLite's."""
 
+SLOT = re.compile(r"(worktrees/[^/]+/[^/.]+)/.*")
 FETCHED = "refs/nightcrew/fetched/"
 """The tip last seen at a remote, of which only the name is compared: who comes after a driver that died in a push may see that push."""
 
@@ -56,7 +58,7 @@ def end_of(machine: Machine) -> End:
         facts=dict(Counter(told)),
         agents=dict(Counter(f"{s['agent']}@{s['node']} {s['seat']} {s['turn']} {s['resume']}" for s in crew.starts())),
         spend=spend,
-        files=dict(Counter(files(crew.folder))),
+        files=dict(Counter(files(crew.folder, SLOT if state.settings.pipeline.implementers > 1 else None))),
         left=[*locks(crew), *unsound(places)],
     )
 
@@ -97,10 +99,11 @@ def running(run: RunId) -> list[str]:
     return found
 
 
-def files(folder: Path) -> list[str]:
-    """Every file by its name, what is volatile left out."""
+def files(folder: Path, slot: re.Pattern[str] | None) -> list[str]:
+    """Every file by its name, what is volatile left out. Of slots that were leased side by side only that they are there: whose each was is chance."""
     paths = (str(path.relative_to(folder)) for path in folder.rglob("*") if not path.is_dir() or path.is_symlink())
-    return [path for path in paths if not any(part in f"/{path}" for part in VOLATILE)]
+    kept = [path for path in paths if not any(part in f"/{path}" for part in VOLATILE)]
+    return kept if slot is None else sorted({slot.sub(r"\1", path) for path in kept})
 
 
 def locks(crew: Crew) -> list[str]:
