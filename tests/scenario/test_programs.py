@@ -1,11 +1,12 @@
 """What the engine does with an adapter's facts in whole runs: silence while a program tries again, bills that add up, folders in argv."""
 
+import json
 import sys
 from typing import Any
 
 import pytest
 
-from nightcrew.core.events import HandedOver, TurnEnded
+from nightcrew.core.events import HandedOver, RunStarted, TurnEnded
 from nightcrew.core.work import Class
 from support.crew import SUBJECT, Crew
 
@@ -105,3 +106,23 @@ def test_a_folder_in_the_command_line_stays_writable(crew: Crew) -> None:
     done = crew.call("run", "Add a note")
     assert done.code == 0, done
     assert crew.shown("main", "note.txt").endswith("more\n")
+
+
+def test_a_version_that_misbehaves_is_told_once(crew: Crew) -> None:
+    """The run notes it when it begins; `agents` says it with what else is on PATH, although no settings name that program."""
+    programs(crew, "opencode", "qwen", version="0.15.10")
+    settle(crew, {"id": "one", "kind": "opencode"}, {"id": "two", "kind": "qwen"})
+    process = crew.start("run", "Add a note")
+    crew.until(lambda event: isinstance(event, RunStarted), process)
+    crew.kill(process)
+    (noted,) = (note for note in crew.facts(RunStarted)[0].notes if "version" in note)
+    assert noted.startswith("agent two: version 0.15.10 tries again without end")
+    crew.settle({"id": "one", "kind": "opencode"})
+    rows = {row["id"]: row for row in json.loads(crew.call("agents", "--json").out)}
+    assert (rows["qwen"]["version"], rows["qwen"]["login"], rows["qwen"]["roles"]) == ("0.15.10", "unknown", [])
+    assert rows["qwen"]["misbehaves"]
+    assert "chosen ids" in rows["qwen"]["can"]
+    assert "developer" in [role.lower() for role in rows["one"]["roles"]]
+    told = crew.call("agents").out
+    assert "version 0.15.10, login unknown" in told
+    assert "money" in told

@@ -32,6 +32,13 @@ class Kind(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     silent: bool = False
     bad: dict[str, str] = {}
 
+    @property
+    def can(self) -> tuple[str, ...]:
+        """What it can beyond its answers, in words for people."""
+        facts = ("sessions", self.sessions), ("chosen ids", self.sessions == "chosen"), ("read-only", self.looks)
+        more = ("reset times", self.resets), ("tokens", self.tokens), ("money", self.money)
+        return tuple(word for word, true in (*facts, *more) if true)
+
 
 class Resolved(NamedTuple):
     """A program's path, or in `why_not` one line on why there is none."""
@@ -78,6 +85,11 @@ def found(path: str) -> list[Agent]:
 def looked_for() -> tuple[str, ...]:
     """The names of all programs that `found` looks for, to say what is missing."""
     return tuple(name for name, kind in kinds().items() if kind.runs == "program")
+
+
+def misbehaves(kind: str, version: str) -> str:
+    """What a version is known to do wrong; empty when nothing is known."""
+    return next((why for begin, why in kinds()[kind].bad.items() if any(word.startswith(begin) for word in version.split())), "")
 
 
 def _program(name: str, path: str) -> Resolved:

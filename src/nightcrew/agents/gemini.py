@@ -37,12 +37,10 @@ def judge(turn: Turn, end: Exit, out: bytes, err: bytes, now: float, zone: str) 
                 told.closed, error = result.get("status") == "success", result.get("error") or {}
                 told.tokens = reading.total(result.get("stats") or {}, "total_tokens")
                 if not told.closed:
-                    told.fail(str(error.get("message") or told.error), error.get("type"), _http(end))
+                    http = (
+                        f"status {end.code + 256}" if end.code >= 144 and not end.signal else ""
+                    )  # it is the HTTP status modulo 256
+                    told.fail(str(error.get("message") or told.error), error.get("type"), http)
             case _:
                 pass
     return reading.judged(told, turn, end, err, now, zone)
-
-
-def _http(end: Exit) -> str:
-    """The exit status is the HTTP status modulo 256."""
-    return f"status {end.code + 256}" if end.code >= 144 and not end.signal else ""

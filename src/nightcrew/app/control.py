@@ -16,7 +16,7 @@ from nightcrew.app.home import hide, home_of, zone_of
 from nightcrew.app.seen import GONE
 from nightcrew.app.views import answers, conclusion, headline
 from nightcrew.config.build import Config, trusted
-from nightcrew.config.values import environments
+from nightcrew.config.values import environments, version
 from nightcrew.core import events as ev
 from nightcrew.core.ids import Commit, Label, RunId, Tree
 from nightcrew.core.reducer import blocked
@@ -156,9 +156,12 @@ def _roster(config: Config, env: Mapping[str, str]) -> tuple[tuple[Agent, ...], 
     for agent in config.roster:
         program = found[agent.id].program
         tells = bool(program) and catalog.kinds()[agent.kind].runs == "program"
-        version = jobs.version((program, "--version"), env) if tells else ""
-        roster.append(structs.replace(agent, program=program, version=version))
-    return tuple(roster), tuple(f"agent {name}: {why}" for name, why in missing.items())
+        told = version(program, env) if tells else ""
+        roster.append(structs.replace(agent, program=program, version=told))
+    bad = {
+        agent.id: f"version {agent.version} {why}" for agent in roster if (why := catalog.misbehaves(agent.kind, agent.version))
+    }
+    return tuple(roster), tuple(f"agent {name}: {why}" for name, why in (missing | bad).items())
 
 
 def _check_rights(config: Config, roster: tuple[Agent, ...]) -> str:

@@ -14,7 +14,8 @@ from nightcrew.app.home import home_of
 from nightcrew.config.build import REPOSITORY_FILE, Config, Row, load, machine_file, resolved, trust, trusted
 from nightcrew.config.first import guess, init_text
 from nightcrew.config.layers import KindInfo
-from nightcrew.core.roster import AgentRole
+from nightcrew.config.values import version
+from nightcrew.core.roster import Agent, AgentRole
 from nightcrew.errors import UserError
 from nightcrew.git.repo import Repo, identity, open_repo, repo_id, target
 from nightcrew.ledger import Ledger
@@ -33,7 +34,7 @@ class Check(Struct, frozen=True):
 
 
 class AgentRow(Struct, frozen=True):
-    """One agent as `agents` shows it; `cooling_until` in seconds since the epoch, 0 = free."""
+    """One agent as `agents` shows it; `cooling_until` in seconds since the epoch, 0 = free; `login` is known, unknown or not asked."""
 
     id: str
     kind: str
@@ -44,6 +45,10 @@ class AgentRow(Struct, frozen=True):
     answers: tuple[str, ...]
     cooling_until: float
     why: str
+    can: tuple[str, ...]
+    version: str
+    misbehaves: str
+    login: str
 
 
 def load_config(repo: Repo | None, env: Mapping[str, str], overrides: Mapping[str, str]) -> Config:
@@ -102,25 +107,15 @@ def doctor(cwd: Path, env: Mapping[str, str]) -> tuple[list[Check], tuple[Row, .
     if repo and not trusted(home_of(env), repo_id(repo), config.digest):
         checks.append(Check("trust", ok=False, text=f"{REPOSITORY_FILE} is not trusted yet", hint="nightcrew trust"))
     rows = _agents(config, env)
-    checks += [_agent(row, env) for row in rows]
+    for row in rows:
+        bad = f" ({row.misbehaves})" if row.misbehaves else ""
+        told = f", version {row.version or 'unknown'}{bad}, login {row.login}" if row.login else ""
+        found = f"{row.program}{told}{'; ' if row.can else ''}{', '.join(row.can)}"
+        checks.append(Check(f"agent {row.id}", ok=not row.missing, text=row.missing or found))
     if not any(not r.missing and AgentRole.Developer in r.roles for r in rows):
         told = f"nobody can work; looked for {', '.join(catalog.looked_for())} on PATH"
         checks.append(Check("agents", ok=False, text=told, hint=f"describe one under [[agents]] in {MACHINE_FILE}"))
     return checks, resolved(config)
-
-
-def _agent(row: AgentRow, env: Mapping[str, str]) -> Check:
-    """Where an agent's program is, its version with a warning for one that is known to misbehave, and whether a login was seen."""
-    from nightcrew.engine.jobs import version  # noqa: PLC0415 — as above
-
-    kind = catalog.kinds()[row.kind]
-    if row.missing or kind.runs != "program":
-        return Check(f"agent {row.id}", ok=not row.missing, text=row.missing or row.program)
-    told, home = version((row.program, "--version"), env), Path(env.get("HOME", "/"))
-    known = any(env.get(name) for name in kind.passes) or any((home / file).exists() for file in kind.login)
-    bad = next((f" ({why})" for begin, why in kind.bad.items() if any(word.startswith(begin) for word in told.split())), "")
-    login = "known" if known else "unknown"
-    return Check(f"agent {row.id}", ok=True, text=f"{row.program}, version {told or 'unknown'}{bad}, login {login}")
 
 
 def _machine(home: Path) -> list[Check]:
@@ -137,7 +132,7 @@ def _machine(home: Path) -> list[Check]:
 
 
 def agents(cwd: Path, env: Mapping[str, str], clear: str = "") -> list[AgentRow]:
-    """The roster here: where each program is, what it sits for, who cools down until when. `clear`: an agent a person knows to be free again."""
+    """The roster here: where each program is, what it can and sits for, who cools down until when. `clear`: an agent a person knows to be free again."""
     repo = None
     with suppress(UserError):
         repo = open_repo(cwd, env)
@@ -151,10 +146,20 @@ def agents(cwd: Path, env: Mapping[str, str], clear: str = "") -> list[AgentRow]
 
 
 def _agents(config: Config, env: Mapping[str, str]) -> list[AgentRow]:
-    ledger, rows = Ledger(home_of(env)) if (home_of(env) / "ledger.db").exists() else None, []
-    for agent in config.roster:
-        found, cooling = catalog.resolve(agent, env.get("PATH", "")), ledger and ledger.cooling_of(agent, time.time())
-        until, why = (cooling.until, cooling.why) if cooling else (0.0, "")
-        roles = tuple(role for role in AgentRole if agent.id in config.roles.chain(role))
-        rows.append(AgentRow(agent.id, agent.kind, agent.model, found.program, found.why_not, roles, agent.answers, until, why))
-    return rows
+    """The roster, then the programs on PATH that no settings name."""
+    ledger, named = Ledger(home_of(env)) if (home_of(env) / "ledger.db").exists() else None, {a.kind for a in config.roster}
+    path, home = env.get("PATH", ""), Path(env.get("HOME", "/"))
+
+    def row(agent: Agent) -> AgentRow:
+        found, cooling = catalog.resolve(agent, path), ledger and ledger.cooling_of(agent, time.time())
+        kind, tells, (until, why) = catalog.kinds()[agent.kind], "", (cooling.until, cooling.why) if cooling else (0.0, "")
+        roles, login = tuple(role for role in AgentRole if agent.id in config.roles.chain(role)), ""
+        if found.program and kind.runs == "program":
+            known = any(env.get(name) for name in kind.passes) or any((home / file).exists() for file in kind.login)
+            tells, login = version(found.program, env), "known" if known else "unknown"
+        return AgentRow(
+            agent.id, agent.kind, agent.model, found.program, found.why_not, roles, agent.answers, until, why, kind.can, tells,
+            catalog.misbehaves(agent.kind, tells), login,
+        )  # fmt: skip
+
+    return [row(agent) for agent in (*config.roster, *(agent for agent in catalog.found(path) if agent.kind not in named))]

@@ -55,10 +55,6 @@ def say(value: Any, text: Iterable[str], *, json_: bool) -> None:
         return
     import json  # noqa: PLC0415 - only who asks for it pays
 
-    click.echo(json.dumps(value, indent=2, ensure_ascii=False, default=_plain))
+    import msgspec  # noqa: PLC0415 - only who asks for it pays
 
-
-def _plain(value: Any) -> Any:
-    import msgspec  # noqa: PLC0415 - a list does without
-
-    return msgspec.to_builtins(value)
+    click.echo(json.dumps(value, indent=2, ensure_ascii=False, default=msgspec.to_builtins))

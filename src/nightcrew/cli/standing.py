@@ -15,13 +15,15 @@ from nightcrew.cli.output import environment, folder, json_option, say
 @click.option("--clear", default="", metavar="AGENT", help="Forget that this agent cools down.")
 @json_option
 def agents(*, clear: str, json_: bool) -> None:
-    """The roster: where each program is, what it sits for, who cools down and until when."""
+    """The roster and what else is on PATH: version, login, what each can and sits for, who cools down and until when."""
     rows, told = ground.agents(folder(), environment(), clear), []
     for row in rows:
         until = row.cooling_until and f"cools down until {clock(row.cooling_until, time.time())}"
         why = f" ({row.why})" if row.why else ""
         told += [f"{row.id:<12} {row.kind:<10} {row.missing or until or 'ready'}{why}"]
         told += [f"{'':<12} {', '.join(row.roles) or 'no role'}"]
+        about = row.login and f"version {row.version or 'unknown'}, login {row.login}"
+        told += [f"{'':<12} {line}" for line in (row.misbehaves, about, ", ".join(row.can)) if line]
     say(rows, told or ["no agents: none is configured and none was found on PATH (nightcrew doctor)"], json_=json_)
 
 

@@ -81,7 +81,9 @@ def load(
     named = {role: values[f"roles.{role}"] for role in AgentRole if f"roles.{role}" in values}
     chains = _resolved(named, roster)
     limits = _filled(Limits, "limits", values)
-    unpriced = _unpriced(roster, chains, kinds)
+    asked = {name for chain in chains.chains.values() for name in chain}
+    priced = {agent.id for agent in roster if agent.kind not in kinds or kinds[agent.kind].money or agent.price is not None}
+    unpriced = ", ".join(agent.id for agent in roster if agent.id in asked - priced)
     mistakes = [mistake for layer in layers for mistake in layer.mistakes] + list(_too_far(machine, theirs))
     bound = any(limit.mine and limit.value is not None for limit in (limits.turns, limits.tokens))
     if unpriced and limits.usd.mine and limits.usd.value is not None and not bound:  # rulings 30
@@ -100,8 +102,11 @@ def load(
     digest, executes = executed(theirs.values)
     origins = {key: where(key) for key in values}
     origins |= {f"agents.{agent.id}": where("agents", n) for n, agent in enumerate(values.get("agents", ()))}
+    parts = {one.name: one.type for one in structs.fields(Settings) if one.name != "notify"}
+    filled = {name: _filled(kind, NAMED.get(name, name), values) for name, kind in parts.items()}
+    settings = Settings(**filled, notify=values.get("notify.command", ()))
     return Config(
-        roster=roster, roles=chains, settings=_settings(values), limits=limits, max_turns=values.get("machine.max_turns", MAX_TURNS),
+        roster=roster, roles=chains, settings=settings, limits=limits, max_turns=values.get("machine.max_turns", MAX_TURNS),
         origins=origins, notes=tuple(_notes(values, chains, limits, unpriced)), warnings=tuple(warnings), digest=digest,
         executes=executes, open_rights={**machine.values, **typed.values}.get("sandbox.mode") in _WITHOUT_FILES,
     )  # fmt: skip
@@ -113,12 +118,6 @@ def _filled(kind: Any, table: str, values: Mapping[str, Any]) -> Any:
     return kind(**{field: values[key] for field, key in keys.items() if key in values})
 
 
-def _settings(values: Mapping[str, Any]) -> Settings:
-    parts = {one.name: one.type for one in structs.fields(Settings) if one.name != "notify"}
-    told = {name: _filled(kind, NAMED.get(name, name), values) for name, kind in parts.items()}
-    return Settings(**told, notify=values.get("notify.command", ()))
-
-
 def _too_far(machine: Layer, theirs: Layer) -> Iterator[Mistake]:
     """A repository's file says nothing for the machine, and asks for more shelter than it gives, never for less (rulings 34)."""
     for key, value in theirs.values.items():
@@ -127,13 +126,6 @@ def _too_far(machine: Layer, theirs: Layer) -> Iterator[Mistake]:
         if weaker or (key == "sandbox.network" and value and mine is False) or key.startswith("machine."):
             told = f"{key}: a repository cannot " + ("weaken the sandbox" if "sandbox" in key else "say this")
             yield Mistake(*theirs.at((*key.split("."),)), told, f"only {machine.file} or the command line can")
-
-
-def _unpriced(roster: Roster, chains: Roles, kinds: Kinds) -> str:
-    """Agents that some role may ask and whose turns have neither a figure nor a price."""
-    asked = {name for chain in chains.chains.values() for name in chain}
-    free = [agent for agent in roster if agent.kind in kinds and not kinds[agent.kind].money and agent.price is None]
-    return ", ".join(agent.id for agent in free if agent.id in asked)
 
 
 def _notes(values: Mapping[str, Any], chains: Roles, limits: Limits, unpriced: str) -> Iterator[str]:

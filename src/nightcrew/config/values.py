@@ -1,4 +1,4 @@
-"""What agents' environments really hold, read at the moment it is used and kept nowhere (law 14, rulings 12)."""
+"""What agents' environments really hold, read at the moment it is used and kept nowhere (law 14, rulings 12); and their programs' versions."""
 
 from collections.abc import Callable, Collection, Mapping
 from functools import cache
@@ -46,3 +46,13 @@ def _printed(command: str, env: Mapping[str, str], cwd: Path, timeout_s: float) 
     told = f"gave no value within {timeout_s:g} s" if ended.timed_out else f"gave no value, exit code {ended.code}"
     last = ended.err.decode(errors="replace").strip().rpartition("\n")[2]
     raise UserError(f"`{command}` {told}", last[:160] or "try it in a shell")
+
+
+def version(program: str, env: Mapping[str, str]) -> str:
+    """The first line a program prints about its version; empty when it says nothing useful in ten seconds."""
+    from nightcrew.proc.call import call  # noqa: PLC0415 - as above
+
+    mine = {name: env[name] for name in ("PATH", "HOME", "LD_LIBRARY_PATH") if name in env}
+    ended = call((program, "--version"), cwd=Path("/"), env=mine, timeout_s=10.0)
+    said = ended.out.decode(errors="replace").strip().splitlines()
+    return said[0][:80] if ended.code == 0 and said else ""

@@ -115,14 +115,13 @@ def ask(state: RunState, wish: Wish) -> tuple[Want, ...]:
     call = _call(state, wish)
     if call.failed is not None:
         return ()
-    due = _pause(state, call) if call.wait_until else _turn(state, wish, call)
+    if call.wait_until:
+        agents = tuple(agent for agent, _ in call.entries) if call.sleeping else ()
+        why = f"waiting for {', '.join(agents)}" if agents else f"pause before asking {call.entries[call.at][0]} again"
+        due: Effect = timer(state, call.node, call.seat, call.wait_until, why, agents)
+    else:
+        due = _turn(state, wish, call)
     return (Want(due, lambda now, effect, event: _answered(now, wish, effect, event)),)
-
-
-def _pause(state: RunState, call: Call) -> Effect:
-    agents = tuple(agent for agent, _ in call.entries) if call.sleeping else ()
-    why = f"waiting for {', '.join(agents)}" if agents else f"pause before asking {call.entries[call.at][0]} again"
-    return timer(state, call.node, call.seat, call.wait_until, why, agents)
 
 
 def _turn(state: RunState, wish: Wish, call: Call) -> Effect:

@@ -11,7 +11,6 @@ from nightcrew.engine.tools import Ctx, off
 from nightcrew.errors import UserError
 from nightcrew.git.slots import Workspace
 from nightcrew.proc import job
-from nightcrew.proc.call import call
 from nightcrew.proc.job import Absent, Exit, Job, Lost, Running
 from nightcrew.proc.sandbox import Mode, Sandbox, why_not
 
@@ -78,13 +77,6 @@ def door(env: Mapping[str, str]) -> Path:
 def expand(path: str, home: str) -> Path:
     """A path of an adapter or a setting, where `~` is the HOME the work runs with."""
     return Path(home) / path[2:] if path.startswith("~/") else Path(path)
-
-
-def version(argv: Iterable[str], env: Mapping[str, str]) -> str:
-    """The first line a program prints about its version; empty when it says nothing useful in ten seconds."""
-    ended = call(tuple(argv), cwd=Path("/"), env={name: env[name] for name in PASSED if name in env}, timeout_s=10.0)
-    said = ended.out.decode(errors="replace").strip().splitlines()
-    return said[0][:80] if ended.code == 0 and said else ""
 
 
 async def run(folder: Path, order: Job) -> Exit | Lost:

@@ -27,4 +27,4 @@ def test_a_version_that_is_known_to_misbehave_is_warned_of(tmp_path: Path) -> No
 def test_a_login_is_known_or_unknown(tmp_path: Path, env: dict[str, str], word: str) -> None:
     """A key in the environment shows one; nothing found is not nobody."""
     text = told(tmp_path, "0.24.4", **env)
-    assert text.endswith(f"version 0.24.4, login {word}")
+    assert f"version 0.24.4, login {word}; sessions, chosen ids" in text

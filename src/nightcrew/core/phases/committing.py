@@ -61,7 +61,9 @@ def read(text: str) -> CommitText | None:
     subject = found.subject.strip() if found else ""
     if found is None or not subject or len(subject) > SUBJECT or "\n" in subject:
         return None
-    return CommitText(subject, _wrapped(found.body))
+    lists, trailers = ("- ", "* ", "  "), ("co-authored-by:", "signed-off-by:", "generated")
+    lines = [part if part.startswith(lists) else textwrap.fill(part, SUBJECT) for part in found.body.strip().splitlines()]
+    return CommitText(subject, "\n".join(part for part in lines if not part.lower().startswith(trailers)))
 
 
 def _plain(state: RunState) -> CommitText:
@@ -76,13 +78,6 @@ def _brief(state: RunState) -> Brief:
         "# What you are asked\n\nWrite the commit message of this change: what it does and why, no trailers, no mention of an agent.\n\n"
         + reading.json_answer(SHAPE),
     )
-
-
-def _wrapped(body: str) -> str:
-    lists = ("- ", "* ", "  ")
-    lines = [part if part.startswith(lists) else textwrap.fill(part, SUBJECT) for part in body.strip().splitlines()]
-    trailers = ("co-authored-by:", "signed-off-by:", "generated")
-    return "\n".join(part for part in lines if not part.lower().startswith(trailers))
 
 
 def _made(state: RunState, event: events.CommitMade) -> RunState:

@@ -108,7 +108,9 @@ def _brief(state: RunState, seat: SeatKey, *, memory: bool) -> Brief:
     change = b.change(state.chosen.change.patch, "The change")
     known = (b.LOOK_ONLY, *b.task(state), *b.plan(state), *change)
     if at.step == "revote":
-        heard = "\n\n".join(_told_review(other, at.reviews[other], mine=other == seat) for other in at.reviews)
+        who = {other: "You" if other == seat else f"Reviewer {other.removeprefix('review-')}" for other in at.reviews}
+        votes = {other: f"{who[other]}: {review.vote.replace('_', ' ')}" for other, review in at.reviews.items()}
+        heard = "\n\n".join("\n".join((vote, *map(_told_finding, at.reviews[other].findings))) for other, vote in votes.items())
         ask = "# What you are asked\n\nThe reviewers differ. Weigh what the others found, and give your final vote.\n\n"
         told = (f"# The votes\n\n{heard}", ask + reading.json_answer(VOTE_SHAPE))
         return b.brief(*(() if memory else known), *told)
@@ -122,11 +124,6 @@ def _brief(state: RunState, seat: SeatKey, *, memory: bool) -> Brief:
     if memory and at.round > 1:
         return b.brief("The change was worked on since you looked. Look again.", *change, ask)
     return b.brief(*known, ask)
-
-
-def _told_review(seat: SeatKey, review: Reviewed, *, mine: bool) -> str:
-    who = "You" if mine else f"Reviewer {seat.removeprefix('review-')}"
-    return "\n".join((f"{who}: {review.vote.replace('_', ' ')}", *map(_told_finding, review.findings)))
 
 
 def _reviewed(state: RunState, seat: SeatKey, said: Outcome | Failure) -> RunState:
