@@ -1,10 +1,12 @@
 """What a run leaves behind when it ends, recovers, or is set back: the marker on disk, the rescue refs, one bill."""
 
 import json
+import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -57,6 +59,39 @@ def test_a_marker_that_cannot_be_written(crew: Crew, whose: str) -> None:
     assert crew.state().phase is PipelinePhase.Interrupted
     assert len(crew.facts(CompletionMarkerEmitted)) == 1
     assert told(marker(crew))["is_failure"] is True
+
+
+def test_a_marker_whose_folder_is_read_only(crew: Crew) -> None:
+    """R10: nothing can be made in its folder: told as a fact, still AwaitingDevFix; made writable, there is one end."""
+    crew.solo(HOLDS, recovery={"pause": "1s", "pause_max": "1s"})
+    process = crew.start("run", "write the note")
+    crew.begun(process, "impl-A")
+    folder = marker(crew).parent
+    folder.mkdir(parents=True, exist_ok=True)
+    with read_only(folder):
+        crew.call("cancel", crew.run)
+        crew.until(lambda e: isinstance(e, CompletionMarkerWriteFailed), process)
+        assert crew.state().phase is PipelinePhase.AwaitingDevFix
+        assert not marker(crew).exists()
+
+    assert crew.end(process).code == 1
+    assert len(crew.facts(CompletionMarkerEmitted)) == 1
+    assert told(marker(crew))["is_failure"] is True
+
+
+@contextmanager
+def read_only(folder: Path) -> Iterator[None]:
+    """A folder in which nobody can make or remove anything: by its mode, and for root by the file system's own flag."""
+    mode = folder.stat().st_mode
+    folder.chmod(0o500)
+    flagged = subprocess.run(["chattr", "+i", str(folder)], capture_output=True, check=False).returncode == 0
+    try:
+        if os.geteuid() == 0 and not flagged:
+            pytest.skip("no folder is read-only for root on this file system")
+        yield
+    finally:
+        subprocess.run(["chattr", "-i", str(folder)], capture_output=True, check=False)
+        folder.chmod(mode)
 
 
 def test_the_marker_is_there_before_its_fact(crew: Crew) -> None:
