@@ -53,8 +53,6 @@ def say(value: Any, text: Iterable[str], *, json_: bool) -> None:
     if not json_:
         click.echo(printable("\n".join(text)))
         return
-    import json  # noqa: PLC0415 - only who asks for it pays
-
     import msgspec  # noqa: PLC0415 - only who asks for it pays
 
-    click.echo(json.dumps(value, indent=2, ensure_ascii=False, default=msgspec.to_builtins))
+    click.echo(msgspec.json.format(msgspec.json.encode(value), indent=2).decode())

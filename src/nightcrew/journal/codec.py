@@ -23,7 +23,10 @@ LIFTERS: Lifters = {}  # `LIFTERS[n]` turns a raw fact of schema `n` into one of
 
 # The fields whose text comes from outside: secrets are taken out of them. Every other text is a name or is executed (a key, a
 # branch, a command line): changing one would make the journal disagree with the world, so config keeps secrets out of those.
-PROSE = frozenset("body check detail error evidence note notes reason rejected subject summary tail text title why".split())  # noqa: SIM905
+PROSE = frozenset(
+    "approach body check detail error evidence files leaks naive note notes reason reasons rejected risks "  # noqa: SIM905
+    "strengths subject summary tail text title tradeoff why".split()
+)
 TOLD = (Agent, Settings)  # what the operator told the run: all of it is executed, none of it is prose
 
 
