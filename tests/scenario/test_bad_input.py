@@ -1,10 +1,8 @@
 """Mistakes of a person: one line, exit 2, nothing begun, nothing lost; never a traceback."""
 
 import contextlib
-import os
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -335,20 +333,6 @@ def test_no_home(crew: Crew) -> None:
 
     assert done.code in {0, 1, 2}, done
     assert len(done.err.splitlines()) <= 1
-
-
-@pytest.fixture
-def small(crew: Crew) -> Iterator[Path]:
-    """NIGHTCREW_HOME on a file system of its own, just large enough to begin on."""
-    if os.geteuid() != 0:
-        pytest.skip("needs a file system of its own, which only root may mount")
-    crew.state_home.mkdir()
-    mount = ["mount", "-t", "tmpfs", "-o", "size=80m", "tmpfs", str(crew.state_home)]
-    if subprocess.run(mount, check=False, capture_output=True).returncode:
-        pytest.skip("this machine does not let us mount")
-    yield crew.state_home
-    crew.close()
-    subprocess.run(["umount", "-l", str(crew.state_home)], check=True)
 
 
 def fill(path: Path) -> None:

@@ -4,11 +4,9 @@ More of the kind, beside what each breaks: git of the workspace (`test_landing`)
 the person's files and keys (`test_house_rules`), supervisors and limits (`unit/proc`), hooks (`test_odd_hosts`, `test_operator`).
 """
 
-import os
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -214,20 +212,6 @@ def test_a_person_at_work_is_not_told_of(crew: Crew) -> None:
     repos.write(crew.repo, {"src/code.py": "print(2)\n", "new.txt": "x\n"})
     lands(crew, WORK, mode="off")
     assert crew.facts(Noted) == []
-
-
-@pytest.fixture
-def small(crew: Crew) -> Iterator[Path]:
-    """NIGHTCREW_HOME on a file system of its own, just large enough to begin on."""
-    if os.geteuid() != 0:
-        pytest.skip("needs a file system of its own, which only root may mount")
-    crew.state_home.mkdir()
-    mount = ["mount", "-t", "tmpfs", "-o", "size=80m", "tmpfs", str(crew.state_home)]
-    if subprocess.run(mount, check=False, capture_output=True).returncode:
-        pytest.skip("this machine does not let us mount")
-    yield crew.state_home
-    crew.close()
-    subprocess.run(["umount", "-l", str(crew.state_home)], check=True)
 
 
 def test_an_agent_fills_the_disk(crew: Crew, small: Path) -> None:
