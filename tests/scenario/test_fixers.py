@@ -1,9 +1,7 @@
 """The fixer chain in whole runs, counted by agent processes: who takes the seat, what it is told, and that nobody is billed twice."""
 
-from pathlib import Path
-
 from nightcrew.core.events import DevFixTriggered, HandedOver
-from support.crew import LOCAL, Crew, Turn
+from support.crew import LOCAL, Crew, Turn, carriers
 
 SPENT: Turn = {"agent": "beta", "do": [{"notice": "quota", "reason": "weekly limit reached", "reset_in": 3600}]}
 ILL = "{ echo ill; exit 1; }"
@@ -100,8 +98,7 @@ def test_a_fixer_that_hangs_is_ended_with_all_it_started(crew: Crew) -> None:
 
     assert done.code == 0, done
     assert handed(crew) == [("gate-fix", "beta", "gamma", "timeout")]
-    lines = (path.read_bytes() for path in Path("/proc").glob("[0-9]*/cmdline") if path.exists())
-    assert not [line for line in lines if b"654321" in line]
+    assert not carriers("654321")
     assert "half a thought" in crew.call("logs", crew.run, "fix").out
 
 

@@ -15,7 +15,7 @@ import pytest
 from nightcrew.core.events import Noted, TurnEnded, WorkspaceReset
 from nightcrew.core.work import Class
 from support import repos, weighed
-from support.crew import Crew, until
+from support.crew import Crew, carriers, until
 
 MODES = pytest.mark.parametrize("mode", ["bwrap", "unshare", "off"])
 WORK = {"append": "note.txt", "text": "four\n"}
@@ -52,17 +52,6 @@ def weight(crew: Crew, *words: str) -> int:
     )
     assert done.returncode == 0, done.stderr.decode()
     return int(told.read_text())
-
-
-def carriers(word: str) -> list[Path]:
-    """The processes whose command line holds a word."""
-    found = []
-    for path in Path("/proc").glob("[0-9]*/cmdline"):
-        try:
-            found += [path] if word.encode() in path.read_bytes() else []
-        except OSError:
-            continue
-    return found
 
 
 @pytest.fixture

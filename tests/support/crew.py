@@ -292,6 +292,17 @@ USUAL: Steps = [
 """An agent that does its duty at each node; it comes after what the story says."""
 
 
+def carriers(word: str) -> list[Path]:
+    """The processes whose command line holds a word."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            found += [path] if word.encode() in path.read_bytes() else []
+        except OSError:
+            continue
+    return found
+
+
 def until(true: Callable[[], object]) -> None:
     """Wait until something is true."""
     late = time.monotonic() + HANG_S
