@@ -197,13 +197,18 @@ def test_a_quota_asks_nobody_twice_at_once(crew: Crew) -> None:
 
 
 def test_the_last_level_and_a_hopeless_end_are_told_once_each(crew: Crew) -> None:
-    """Level 4 reached: one notification; the same end three times there, with the same files: one more, and a question. No resume repeats them."""
+    """Level 4 reached: one notification, before it is a fact; the same end three times there, with the same files: one more, and a question.
+
+    No resume repeats them, and a death between notice and fact loses neither.
+    """
     told = crew.home / "told"
     crew.solo(REFUSES, recovery={"dev_fix": False}, notify={"command": ["sh", "-c", f"echo {{summary}} >> {told}"]})
     run = begin(crew)
     seen: list[str] = []
 
-    def slow(state: RunState, _entry: Entry) -> None:
+    def slow(state: RunState, entry: Entry) -> None:
+        if isinstance(entry.event, RecoveryEscalated):
+            assert told.exists() is (entry.event.to_level == 4)
         seen.extend(told.read_text().splitlines() if told.exists() and "stuck" not in state.questions else [])
         if state.trouble is not None and state.trouble.attempts == 15 and not state.parked:
             control.say(run, ParkAsked(now=True), crew.env)

@@ -21,7 +21,7 @@ from nightcrew.core.recovery import LAST_LEVEL
 from nightcrew.core.state import Opened, RunState, line
 from nightcrew.database import Unusable, unusable
 from nightcrew.engine import handlers, waits
-from nightcrew.engine.tools import Ctx, Tools
+from nightcrew.engine.tools import Ctx, Tools, off
 from nightcrew.errors import UserError
 from nightcrew.journal.store import Journal, Lease, effect_folder
 from nightcrew.proc.call import end_all, leave
@@ -71,7 +71,7 @@ class Driver:
                     self._append(word, takes=(number,))
                 if self._enough(self.state):
                     return self.state
-                self._reconcile()
+                await self._reconcile()
                 if self._rests(wait=wait):
                     return self.state
                 fact = await self._facts.get()
@@ -108,16 +108,18 @@ class Driver:
                 self._tools.journal.snapshot_save(self._lease, self.state.seq, self.state)
                 self._kept = self.state.seq
 
-    def _reconcile(self) -> None:
+    async def _reconcile(self) -> None:
         """Write the decisions that are due, start what is wanted, cancel what is not (law 3)."""
         while True:
             want = reducer.wanted(self.state)
             due = next((w.event for w in want if isinstance(w, Record)), None)
             fresh = next((w for w in want if not isinstance(w, Record) and w.key not in self.state.open), None)
             if due is not None:
+                if (
+                    isinstance(due, RecoveryEscalated) and due.to_level == LAST_LEVEL
+                ):  # before it is a fact: a death loses neither
+                    await off(waits.tell, self._tools, self.state, f"stuck: {due.reason}")
                 self._append(due)
-                if isinstance(due, RecoveryEscalated) and due.to_level == LAST_LEVEL:
-                    asyncio.get_running_loop().run_in_executor(None, waits.tell, self._tools, self.state, f"stuck: {due.reason}")
             elif fresh is not None:
                 self._append(EffectStarted(key=fresh.key, effect=fresh))
             else:
