@@ -30,6 +30,9 @@ def test_a_running_agent_is_adopted(crew: Crew, mode: str) -> None:
     before = crew.supervisor("implement")
     crew.kill(process)
     assert crew.supervisor("implement") == before
+    shown = crew.call("show").out
+    assert "(stopped: nobody drives it)" in shown
+    assert f"next: nightcrew resume {crew.run[-4:]}" in shown
 
     again = crew.start("resume", crew.run)
     crew.until(lambda _: True, again)

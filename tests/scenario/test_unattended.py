@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from nightcrew.core.events import CommandsEnded, Landed
+from nightcrew.core.events import Answered, CommandsEnded, Landed
 from nightcrew.core.work import PipelinePhase
 from support.crew import Crew, Turn, until
 
@@ -78,6 +78,24 @@ def test_a_question_about_the_base_is_asked_here(crew: Crew) -> None:
     assert done.code == 1, done
     assert "nightcrew answer" in done.out
     assert crew.starts() == []
+
+
+def test_who_waits_for_an_answer_is_not_driven_by_all(crew: Crew) -> None:
+    """`resume --all` tells what a blocked run asks and starts nothing for it; once an answer was left, it goes on."""
+    crew.solo(verify={"gate": [RED], "base": "green"})
+    assert crew.call("run", "write the note").code == 1
+    before = crew.entries()
+
+    done = crew.call("resume", "--all")
+
+    assert done.code == 0, done
+    assert done.out.startswith(f"{crew.run[-4:]} blocked: "), done
+    assert not list(crew.state_home.glob("runs/*/driver.log"))
+    assert crew.entries() == before
+    crew.journal().say(crew.run, 1.0, Answered(question=next(iter(crew.state().questions)), text="yes"))
+    assert "goes on by itself" in crew.call("resume", "--all").out
+    crew.rest()
+    assert len(crew.facts(Landed)) == 1
 
 
 def test_after_the_machine_was_down(crew: Crew) -> None:

@@ -14,7 +14,7 @@ from nightcrew.agents import catalog
 from nightcrew.app import ground, story
 from nightcrew.app.home import hide, home_of, zone_of
 from nightcrew.app.seen import GONE
-from nightcrew.app.views import answers, conclusion, headline
+from nightcrew.app.views import EXITS, answers, conclusion, headline
 from nightcrew.config.build import Config, trusted
 from nightcrew.config.values import environments, version
 from nightcrew.core import events as ev
@@ -251,9 +251,10 @@ def begun(state: RunState) -> bool:
 
 
 def apart(run: RunId, env: Mapping[str, str]) -> str:
-    """Have a process of its own drive a run (rulings 36); what to tell. Raises UserError with its last words when it could not."""
-    journal = open_journal(env)
-    pid, code = local.drive_apart(journal, run, env)
+    """Have a process of its own drive a run (rulings 36) that does not wait for an answer; what to tell. Raises UserError with its last words."""
+    journal, asked = open_journal(env), blocked(view(run, env))
+    waits = asked and asked.told and not any(journal.words(run))
+    pid, code = (0, EXITS["blocked"]) if waits else local.drive_apart(journal, run, env)
     stands, printed = conclusion(view(run, env)), journal.folder(run) / local.PRINTED
     if pid:
         return f"{stands.short} goes on by itself in process {pid}; nightcrew watch {stands.short} (what it prints: {printed})"

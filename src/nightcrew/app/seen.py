@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import msgspec
 from msgspec import Struct, structs
 
-from nightcrew.app.home import hide, home_of
+from nightcrew.app.home import DRIVEN, hide, home_of
 from nightcrew.app.story import Step, Story, rivals, rounds_of, said, steps, story, where
 from nightcrew.app.views import answer_command, clock, conclusion, count, doing_now, headline, span, waits_for
 from nightcrew.core.effects import RunCommands, StartTurn
@@ -72,6 +72,8 @@ def shown(seen: Seen) -> Story:
     name, stands = short(seen.run), (told := story(seen.entries())).stands
     if any(line.topic == "note" and line.what.startswith(GONE) for line in told.lines):
         stands = structs.replace(stands, next_command="", undo="")
+    elif stands.word in DRIVEN and seen.journal.holder(seen.run) is None:
+        stands = structs.replace(stands, headline=f"{stands.headline} (stopped: nobody drives it)")
     elif stands.next_command == f"nightcrew resume {name}" and seen.journal.holder(seen.run):
         stands = structs.replace(stands, next_command=f"nightcrew watch {name}")
     return structs.replace(told, stands=stands)
