@@ -64,16 +64,44 @@ def test_known_values_are_written_nowhere(crew: Crew) -> None:
     done = crew.call("run", f"write the note with {OTHER} and {PROVIDER}", env=env)
 
     assert done.code == 0, done
-    shown = [
-        crew.call(*words, env=env).out for words in (("show",), ("show", "--json"), ("logs",), ("replay", "--json"), ("list",))
-    ]
+    pages = done.out, done.err, told.read_text(), crew.call("logs", env=env).out
+    silent(crew, env, pages, SECRET, OTHER, PROVIDER)
+
+
+def silent(crew: Crew, env: dict[str, str], said: tuple[str, ...], *values: str) -> None:
+    """No value is in what was said, in what facts tell or in a file of ours but what a program printed itself; and some were taken out."""
+    shown = [crew.call(*words, env=env).out for words in (("show",), ("show", "--json"), ("replay", "--json"), ("list",))]
     kept = [
         p for p in crew.state_home.rglob("*") if p.is_file() and p.name not in {"stdout", "stderr"} and "worktrees" not in p.parts
     ]
-    for value in (SECRET, OTHER, PROVIDER):
-        assert [text for text in (done.out, done.err, told.read_text(), *shown) if value in text] == []
+    for value in values:
+        assert [text for text in (*said, *shown) if value in text] == []
         assert [p for p in kept if value.encode() in p.read_bytes()] == []
     assert "[redacted]" in "".join(shown)
+
+
+@pytest.mark.parametrize("way", ["helper", "url"])
+def test_what_only_git_knows_is_written_nowhere(crew: Crew, way: str) -> None:
+    """The password for the remote, which only a credential helper or the remote's url holds: in no fact, kept text or notice, whoever says it."""
+    crew.git("remote", "add", "origin", f"http://{f'me:{SECRET}@' if way == 'url' else ''}127.0.0.1:9/there.git")
+    crew.git("config", "credential.helper", f"!f() {{ echo username=me; echo password={SECRET}; }}; f" if way == "helper" else "")
+    told = telling(crew)
+    env = {**crew.env, "MINE": OTHER, "DEPLOY_KEY": OTHER}
+
+    done = crew.call("run", f"write the note with {SECRET}", env=env)
+
+    assert done.code == 0, done
+    silent(crew, env, (done.out, done.err, told.read_text()), SECRET)
+
+
+@pytest.mark.parametrize("helper", ["!false", "no-such-helper"])
+def test_a_helper_that_knows_nothing_holds_nobody_up(crew: Crew, helper: str) -> None:
+    """A credential helper that fails or is not there: the work lands all the same."""
+    crew.git("remote", "add", "origin", "http://127.0.0.1:9/there.git")
+    crew.git("config", "credential.helper", helper)
+    crew.solo({"node": "implement", "do": [WORK]})
+    done = crew.call("run", "write the note")
+    assert done.code == 0, done
 
 
 def test_what_agents_and_commands_are_not_given(crew: Crew) -> None:

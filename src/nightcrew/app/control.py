@@ -54,11 +54,11 @@ def open_tools(run: RunId, env: Mapping[str, str], max_turns: int, clock: Clock 
     """Everything a driver of `run` needs. Raises UserError when the repository is gone, or another is found in its place."""
     home, told = home_of(env), local.folded(open_journal(env), run).started
     found, given = environments(told.roster, env, cwd=Path(env.get("HOME", "/")))
-    redactor = hide(env, *given)
-    checkout = (journal := Journal(home, redactor)).place(f"checkout/{run}")
-    pool = pool_of(checkout if checkout.is_dir() else journal.place(told.repo), env)
+    checkout = (places := open_journal(env)).place(f"checkout/{run}")
+    pool = pool_of(checkout if checkout.is_dir() else places.place(told.repo), env)
     if repo_id(pool.repo) != told.repo:
         raise UserError(f"the repository of run {run} is not at {checkout}", "put it back, then: nightcrew resume")
+    journal = Journal(home, redactor := hide(env, *given, *here.passwords(pool.repo, told.remote)))
     queue = f"{told.repo}-{told.target.replace('/', '%2F')}.queue"
     return Tools(
         home=home, journal=journal, blobs=Blobs(journal.folder(run) / "blobs", redactor), ledger=Ledger(home, redactor), repo=pool.repo,
@@ -84,9 +84,9 @@ def start(
     roster, notes = _roster(config, env)
     mode, land = _check_rights(config, roster), config.settings.land
     where = here.target(repo, land.target, land.remote, land.mode)
-    at, now, journal = _rehearsed(repo, where), time.time(), open_journal(env)
+    at, now, journal = _rehearsed(repo, where), time.time(), Journal(home_of(env), hide(env, *here.passwords(repo, where.remote)))
     run = RunId(time.strftime("%Y%m%d-%H%M%S-", time.gmtime(now)) + secrets.token_hex(2))
-    kept, note = _housed(journal, run, repo, task, env)
+    kept, note = _housed(journal, run, repo, task)
     held = mode == "bwrap" or config.settings.pipeline.implementers == 1
     seeing = "" if held else f"blindness not enforced: in sandbox mode {mode} a judge can look where it may not"
     first = ev.RunStarted(
@@ -110,12 +110,12 @@ def _rehearsed(repo: here.Repo, where: here.Target) -> here.Tip:
     return at
 
 
-def _housed(journal: Journal, run: RunId, repo: here.Repo, text: str, env: Mapping[str, str]) -> tuple[Task, str]:
+def _housed(journal: Journal, run: RunId, repo: here.Repo, text: str) -> tuple[Task, str]:
     """The run's folder and places, an older run's marker gone; its task, and a note where the checkout can hold no marker. No ref is made."""
     top = repo.work_tree or repo.git_dir
     with unusable(folder := journal.folder(run)):
         folder.mkdir(mode=0o700, parents=True)
-    kept = Blobs(folder / "blobs", hide(env)).put(text.encode())
+    kept = Blobs(folder / "blobs", journal.redactor).put(text.encode())
     for name in (repo_id(repo), f"checkout/{run}"):
         journal.set_place(name, top)
     here.exclude(repo, f"/{MARKER.parts[0]}/")

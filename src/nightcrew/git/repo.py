@@ -217,6 +217,17 @@ def fetch(repo: Repo, where: Target) -> None:
     git(repo.top, *FETCH, where.remote or "", f"+{where.ref}:{where.fetched}", profile=OPERATOR)
 
 
+def passwords(repo: Repo, remote: str | None) -> tuple[str, ...]:
+    """What the operator's credential helpers, or its own url, hold for a remote reached over http; nothing if they do not say it soon."""
+    asked = OPERATOR._replace(limit_s=10.0)
+    try:
+        url = git(repo.top, "remote", "get-url", remote, profile=asked) if remote else ""
+        said = git(repo.top, "credential", "fill", profile=asked, stdin=f"url={url}\n\n".encode()) if url[:4] == "http" else ""
+    except GitError:
+        return ()
+    return tuple(re.findall("^(?:password|oauth_refresh_token)=(.+)", said, re.MULTILINE))
+
+
 def ref(run_id: str, name: str) -> str:
     """The ref under which a run keeps something in the person's repository."""
     return f"refs/nightcrew/{run_id}/{name}"

@@ -72,7 +72,7 @@ class Journal:
 
     def __init__(self, home: Path, redactor: Redactor | None = None) -> None:
         """Open it, made on first use; what `redactor` knows is never written. Raises `Unusable`, or `UserError`: a newer one."""
-        self.home, self._redactor = home, redactor or Redactor()
+        self.home, self.redactor = home, redactor or Redactor()
         self._db = Database(home / "journal.db", Path(__file__).with_name("queries.sql"), VERSION)
 
     def close(self) -> None:
@@ -85,13 +85,13 @@ class Journal:
 
     def create(self, run: RunId, repo: str, title: str, at: float, first: Event) -> Entry:
         """Make a run with its first fact, as entry 1. Raises `UserError` when the id is taken."""
-        event = codec.cleaned(first, self._redactor)
+        event = codec.cleaned(first, self.redactor)
         with self._db.transaction():
             for folder in (self.home / "runs", self.folder(run)):
                 folder.mkdir(mode=0o700, exist_ok=True)
             if self._db.row("fence", run) is not None:
                 raise UserError(f"there is a run {run} already")
-            self._db.change("create_run", run, repo, self._redactor.text(title), at)
+            self._db.change("create_run", run, repo, self.redactor.text(title), at)
             self._db.change("append", run, 1, at, codec.SCHEMA, codec.encode(event))
         return Entry(1, at, event)
 
@@ -159,7 +159,7 @@ class Journal:
 
         Fold the entries given back: secrets are out of them. Raises `Fenced`, `SeqMoved`, `Unusable`.
         """
-        clean = [codec.cleaned(event, self._redactor) for event in events]
+        clean = [codec.cleaned(event, self.redactor) for event in events]
         entries = tuple(Entry(seq, at, event) for seq, event in enumerate(clean, expected + 1))
         with self._db.transaction():
             self.check(lease)
@@ -169,7 +169,7 @@ class Journal:
             for seq, event in enumerate(clean, expected + 1):
                 self._db.change("append", lease.run, seq, at, codec.SCHEMA, codec.encode(event))
             if line:
-                self._db.change("say_line", lease.run, codec.cleaned(line, self._redactor, "text"))
+                self._db.change("say_line", lease.run, codec.cleaned(line, self.redactor, "text"))
             for word in takes:
                 if self._db.change("take", expected + 1, word, lease.run) != 1:
                     raise LookupError(f"word {word} is not in the inbox of {lease.run}, or was taken before")
@@ -207,7 +207,7 @@ class Journal:
     def say(self, run: RunId, at: float, word: Event) -> int:
         """Leave a word for the run's driver, wake it, and give the word's id. Works whether anybody drives it or not."""
         self._fence(run)
-        data = codec.encode(codec.cleaned(word, self._redactor))
+        data = codec.encode(codec.cleaned(word, self.redactor))
         [(number,)] = self._db.rows("say", run, at, codec.SCHEMA, data)
         # Never waits and never fails: with nobody there, the word waits in the inbox.
         with suppress(OSError), FileIO(os.open(self.folder(run) / "bell", os.O_WRONLY | os.O_NONBLOCK), "w") as bell:
