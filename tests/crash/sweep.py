@@ -158,7 +158,9 @@ class Count:
             if wrong:
                 say("\n".join([f"VIOLATION {what}", *(f"    {line}" for line in wrong)]))
             elif self.points % 10 == 0:
-                say(f"{self.points} of {self.total}, {time.monotonic() - self.began:.0f} s")
+                took_s = time.monotonic() - self.began
+                left_s = took_s / self.points * (self.total - self.points)
+                say(f"{self.points} of {self.total}, {self.bad} violations, {took_s:.0f} s, about {left_s:.0f} s left")
 
 
 def sweep(root: Path, mode: str, names: list[str]) -> int:
