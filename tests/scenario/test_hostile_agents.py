@@ -14,6 +14,7 @@ import pytest
 
 from nightcrew.core.events import Noted, TurnEnded, WorkspaceReset
 from nightcrew.core.work import Class
+from scenario.test_unattended import typed
 from support import repos, weighed
 from support.crew import Crew, carriers, until
 
@@ -149,6 +150,17 @@ def test_kill_everything(crew: Crew, mode: str) -> None:
 def test_nobody_to_ask(crew: Crew) -> None:
     """A program that asks: its input ends, there is no terminal to open; it is not waited for."""
     by(crew, 'cat > /dev/null; read answer; test -z "$answer" && ! (read x < /dev/tty) 2> /dev/null && echo four >> note.txt')
+
+
+@MODES
+def test_the_persons_terminal_is_out_of_reach(crew: Crew, mode: str) -> None:
+    """The same where a person sits at a terminal: no program of an agent can open it, to ask or to type there."""
+    crew.solo(
+        {"node": "implement", "do": [WORK, {"run": "(: < /dev/tty) 2>/dev/null && touch opened; true"}]}, sandbox={"mode": mode}
+    )
+    shown = typed(crew, "run", "write the note")
+    assert "status 0" in shown, shown
+    assert crew.git("ls-tree", "--name-only", "main").splitlines() == ["note.txt", "src"]
 
 
 def test_closed_output(crew: Crew) -> None:
