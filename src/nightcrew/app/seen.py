@@ -47,10 +47,8 @@ class Seen(NamedTuple):
 
 
 def seen(env: Mapping[str, str], name: str | None = None, near: Path = Path()) -> Seen:
-    """The run meant by `name` (id, short name or beginning). Raises UserError when there is none, or several.
-
-    Without a name the newest of the repository around `near`; where that has none, of the machine.
-    """
+    """The run meant by `name` (id, short name or beginning). Raises UserError when there is none, or several."""
+    # Without a name the newest of the repository around `near`; where that has none, of the machine.
     journal = Journal(home_of(env)) if (home_of(env) / "journal.db").exists() else None
     if not journal or not (newest := journal.recent(1)):
         raise UserError("there are no runs yet", 'start one: nightcrew run "…"')

@@ -17,10 +17,8 @@ def seats(name: str, number: int) -> Seats:
 
 
 def bench(agents: Agents, number: int, n: int, shunned: Collection[AgentId] = ()) -> Agents:
-    """Whom seat `n` (from 0) of `number` asks: from its own start forward, rather a spare agent than one with which another seat starts.
-
-    Nobody who is shunned is asked, as long as there is anybody else.
-    """
+    """Whom seat `n` (from 0) of `number` asks: from its own start forward, rather a spare agent than one with which another seat starts."""
+    # Nobody who is shunned is asked, as long as there is anybody else.
     first = [agent for agent in agents if agent not in shunned] or agents
     starts = [first[i % len(first)] for i in range(number)]
     after = agents[agents.index(starts[n]) + 1 :]

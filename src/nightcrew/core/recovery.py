@@ -249,10 +249,8 @@ def _write_failed(state: RunState, event: ev.CompletionMarkerWriteFailed) -> Run
 
 
 def marker_wants(state: RunState, marker: Marker) -> tuple[Want, ...]:
-    """Of a pending marker: first the rescue of every slot, then its pause, then the marker itself (decision 0025).
-
-    A rescue that cannot be made does not hold the marker up for ever: any answer to it will do.
-    """
+    """Of a pending marker: first the rescue of every slot, then its pause, then the marker itself (decision 0025)."""
+    # A rescue that cannot be made does not hold the marker up for ever: any answer to it will do.
     unsaved = [(seat, space.slot) for seat, space in state.workspaces.items() if seat not in state.rescued]
     if marker.is_failure and unsaved:
         saves = (fx.RescueWork(node=MARKER, seat=seat, slot=slot) for seat, slot in unsaved)

@@ -19,10 +19,8 @@ class Blobs:
         self._folder, self._redactor = folder, redactor or Redactor()
 
     def put(self, data: bytes) -> Blob:
-        """Keep `data` and give its name, redacted; on disk when this returns. Raises `Unusable`.
-
-        Up to `TAIL` bytes nothing is stored: the blob's tail is the whole text, bytes that are no UTF-8 replaced.
-        """
+        """Keep `data` and give its name, redacted; on disk when this returns. Raises `Unusable`."""
+        # Up to `TAIL` bytes nothing is stored: the blob's tail is the whole text, bytes that are no UTF-8 replaced.
         data = self._redactor.bytes(data)
         whole = data.decode(errors="replace").encode()
         if max(len(data), len(whole)) <= TAIL:

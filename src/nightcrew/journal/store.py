@@ -127,10 +127,8 @@ class Journal:
         return _signed(path) if held(path) else None
 
     def acquire(self, run: RunId, *, take_over: bool = False) -> Lease:
-        """Become the run's one driver. Raises `UserError`: it is unknown, or another process drives it.
-
-        With `take_over` in place of that one, live or frozen, whose next append fails with `Fenced` (rulings 8).
-        """
+        """Become the run's one driver. Raises `UserError`: it is unknown, or another process drives it."""
+        # With `take_over` in place of that one, live or frozen, whose next append fails with `Fenced` (rulings 8).
         with ExitStack() as undo:
             # Lock and number in one transaction: of several that come at once, each has both or none.
             with self._db.transaction():

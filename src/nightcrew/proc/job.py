@@ -87,10 +87,8 @@ class Absent(msgspec.Struct, frozen=True):
 
 
 def start(folder: Path, job: Job) -> Running | Exit | Lost:
-    """Start the job in this folder (made for this user only), or find out what became of the one begun here before.
-
-    A folder begins its job at most once, whatever is killed; what a lost one left running is ended first. Raises UserError: nothing ran.
-    """
+    """Start the job in this folder (made for this user only), or what became of the one begun before. UserError: nothing ran."""
+    # A folder begins its job at most once, whatever is killed; what a lost one left running is ended first.
     folder = folder.absolute()
     found = look(folder)
     if isinstance(found, Absent):

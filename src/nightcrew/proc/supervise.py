@@ -33,10 +33,8 @@ _RECORD_BYTES = 512
 
 
 def main() -> None:
-    """Supervise the job ordered on stdin in the folder named by the first argument, to the end of all it started.
-
-    The starter waits for the end of our stdout: the job has begun by then, or an error is on it.
-    """
+    """Supervise the job ordered on stdin in the folder named by the first argument, to the end of all it started."""
+    # The starter waits for the end of our stdout: the job has begun by then, or an error is on it.
     signal.pthread_sigmask(signal.SIG_BLOCK, _WAITED)
     with open(0, "rb", closefd=False) as given:
         orders: Orders = marshal.loads(given.read())  # noqa: S302 - from our starter, through a pipe only it holds

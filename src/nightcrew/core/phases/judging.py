@@ -105,10 +105,8 @@ def _order(state: RunState, n: int, seat: SeatKey) -> tuple[Label, ...]:
 
 
 def _awaited(state: RunState) -> tuple[SeatKey, ...]:
-    """Who is asked now: in a deliberation one after the other, else all who have neither answered nor failed.
-
-    Nobody waits for a judge whose whole chain cools down while the others are a quorum.
-    """
+    """Who is asked now: in a deliberation one after the other, else all who have neither answered nor failed."""
+    # Nobody waits for a judge whose whole chain cools down while the others are a quorum.
     at = state.judging
     ranked = tuple(seat for seat in at.orders if seat in at.rankings)
     if at.step == "argue":
