@@ -2,10 +2,7 @@
 
 
 class UserError(Exception):
-    """A mistake or a missing thing outside nightcrew; a face prints it in one line and exits with 2.
-
-    `message` says what and where, `hint` what to do about it (may be empty).
-    """
+    """A mistake or a missing thing outside nightcrew: one line, exit 2. `message` says what and where, `hint` what to do, if anything."""
 
     def __init__(self, message: str, hint: str = "") -> None:
         """Keep both parts apart, so that a face may colour or serialise them."""

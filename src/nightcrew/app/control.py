@@ -72,10 +72,8 @@ def open_tools(run: RunId, env: Mapping[str, str], max_turns: int, clock: Clock 
 def start(
     cwd: Path, env: Mapping[str, str], text: str | None, file: Path | None = None, overrides: Mapping[str, str] | None = None
 ) -> RunId:
-    """Check everything that can be checked for nothing, and write the first fact of a run for the task in `text` or `file`.
-
-    `overrides` are settings as they were typed, such as `{"limits.usd": "5"}`. Raises UserError, one line each.
-    """
+    """Check everything that can be checked for nothing, and write the first fact of a run for the task in `text` or `file`. Raises UserError."""
+    # `overrides` are settings as they were typed, such as `{"limits.usd": "5"}`.
     task, repo = _instruction(text, file), open_repo(cwd, env)
     config = ground.load_config(repo, env, overrides or {})
     if not trusted(home_of(env), repo_id(repo), config.digest):

@@ -175,10 +175,8 @@ def _named_wrongly(named: Named, roster: Roster, where: Where) -> tuple[list[Mis
 
 
 def executed(values: Mapping[str, Any]) -> tuple[str, tuple[str, ...]]:
-    """What of a file's values needs trust: a digest (empty: nothing does), and a line for each thing that would run, never an agent's values.
-
-    Trust is remembered for the user, never in the repository (rulings 35).
-    """
+    """What of a file's values needs trust: a digest (empty: nothing does), and a line for each thing that would run, never an agent's values."""
+    # Trust is remembered for the user, never in the repository (rulings 35).
     parts = {key: values[key] for key in EXECUTABLE if values.get(key)}
     lines = []
     for agent in parts.get("agents", ()):

@@ -80,19 +80,22 @@ def sync(effect: fx.SyncBase | fx.ContinueRebase | fx.UndoRebase, ctx: Ctx) -> e
 
 def reset(effect: fx.ResetWorkspace, ctx: Ctx) -> ev.WorkspaceReset:
     """Set a slot back, after a rescue; then each repair on top, where it fits."""
-    ws = ctx.workspace(effect.slot)
-    again, saved = workspace.reset(ctx.tools.pool, ws, effect.start)
     skipped = []
-    for repair in effect.repairs:
-        words = ("cherry-pick", "--allow-empty", "--keep-redundant-commits", repair)
-        if run_git(again, *words, ok=(0, 1, 128), env=dated(ctx.at)).code:  # one that conflicts leaves no trace
-            run_git(again, "cherry-pick", "--abort", ok=(0, 128))
-            skipped.append(repair)
-    head, tree = head_of(again)
-    if effect.as_one and head != effect.start:
-        head = _as_one(again, head, effect.start, "dev-fixes so far", ctx.at)
-    if head != effect.start:
-        snapshot.publish(ctx.tools.repo, again, ctx.run, effect.label, head)
+
+    def repaired(ws: Workspace) -> None:
+        for repair in effect.repairs:
+            words = ("cherry-pick", "--allow-empty", "--keep-redundant-commits", repair)
+            if run_git(ws, *words, ok=(0, 1, 128), env=dated(ctx.at)).code:  # one that conflicts leaves no trace
+                run_git(ws, "cherry-pick", "--abort", ok=(0, 128))
+                skipped.append(repair)
+        head = head_of(ws)[0]
+        if effect.as_one and head != effect.start:
+            head = _as_one(ws, head, effect.start, "dev-fixes so far", ctx.at)
+        if head != effect.start:
+            snapshot.publish(ctx.tools.repo, ws, ctx.run, effect.label, head)
+
+    ws, saved = workspace.reset(ctx.tools.pool, ctx.workspace(effect.slot), effect.start, repaired)
+    head, tree = head_of(ws)
     return ev.WorkspaceReset(key=effect.key, head=Commit(head), tree=Tree(tree), rescued=saved.ref, skipped=tuple(skipped))
 
 

@@ -7,6 +7,8 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import NamedTuple
 
+from msgspec.structs import replace
+
 from nightcrew.core.events import Event
 from nightcrew.core.ids import RunId
 from nightcrew.core.state import RunState
@@ -104,6 +106,8 @@ class Ctx(NamedTuple):
         return self.tools.pool.at(slot)
 
     def verified(self, slot: str) -> slots.Workspace:
-        """The same, verified to be ours; raises WorkspaceLost."""
-        slots.verify(ws := self.workspace(slot))
+        """The same, verified to be ours and in use from now on; raises WorkspaceLost."""
+        record = slots.verify(ws := self.workspace(slot))
+        if not record.ready:
+            slots.write_record(self.tools.pool.root, replace(record, ready=True))
         return ws

@@ -143,7 +143,9 @@ def publish(repo: Repo, ws: Workspace, run_id: str, name: str, commit: str) -> N
     except GitError as error:
         if error.code != 1:  # git's refusal to move a ref that would lose commits
             raise
-        name_rescue(repo, run_id, git(repo, "rev-parse", "--verify", full))
+        before = git(repo, "rev-parse", "--verify", full)
+        if not git(repo, "for-each-ref", f"--points-at={before}", f"refs/nightcrew/rescue/{run_id}/"):
+            name_rescue(repo, run_id, before)
         bring(repo, ws.git_dir, f"+{commit}:{full}")
 
 

@@ -4,7 +4,7 @@ import ctypes
 import hashlib
 import os
 import shutil
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from itertools import count
 from pathlib import Path
@@ -93,7 +93,7 @@ def _records(root: Path) -> list[Record]:
     return found
 
 
-def _set_up(pool: Pool, record: Record, *cleaning: str) -> Workspace:
+def _set_up(pool: Pool, record: Record, *cleaning: str, then: Callable[[Workspace], None] = lambda _: None) -> Workspace:
     # A slot at its record's start: `.git` from the template, the files that are tracked, no others but what `cleaning` spares.
     repo, ws = pool.repo, pool.at(record.slot)
     if shutil.disk_usage(pool.root).free < SPACE_FLOOR:
@@ -120,6 +120,7 @@ def _set_up(pool: Pool, record: Record, *cleaning: str) -> Workspace:
         slots.hide_times(ws)
     else:
         slots.fill_submodules(repo, ws)  # they borrow, too
+    then(ws)
     folder = os.open(pool.root, os.O_RDONLY)
     ctypes.CDLL(None).syncfs(folder)  # a power cut leaves no emptied files in a workspace that is ready
     os.close(folder)
@@ -127,11 +128,12 @@ def _set_up(pool: Pool, record: Record, *cleaning: str) -> Workspace:
     return ws._replace(head=record.start, tree=tree_of(repo, record.start))
 
 
-def reset(pool: Pool, ws: Workspace, start: str) -> tuple[Workspace, Rescued]:
-    """Set a leased workspace back to `start` on its own branch, after a rescue; ignored files stay (rulings 20)."""
+def reset(pool: Pool, ws: Workspace, start: str, then: Callable[[Workspace], None] = lambda _: None) -> tuple[Workspace, Rescued]:
+    """Set a leased workspace back to `start` on its own branch, after a rescue; ignored files stay (rulings 20). `then` is part of it."""
     record = sound(pool.repo, ws)
-    saved = snapshot.rescue(pool.repo, ws, record.run)
-    return _set_up(pool, replace(record, start=start)), saved
+    # What we left half-made when we died in here is nobody's work.
+    saved = snapshot.rescue(pool.repo, ws, record.run) if record.ready else Rescued()
+    return _set_up(pool, replace(record, start=start), then=then), saved
 
 
 def copy_files(pool: Pool, ws: Workspace, patterns: Iterable[str]) -> tuple[str, ...]:

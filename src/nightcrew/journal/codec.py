@@ -36,10 +36,7 @@ def encode(event: Event) -> bytes:
 
 
 def decode(data: bytes, schema: int, lifters: Lifters = LIFTERS, newest: int = SCHEMA) -> Event:
-    """The fact that was written under `schema`; an older one is lifted step by step to `newest`.
-
-    Raises `UserError` for a newer schema, an unknown fact, a missing field or a number out of its range (rulings 32).
-    """
+    """The fact that was written under `schema`, lifted step by step to `newest`. Raises `UserError` for what cannot be read (rulings 32)."""
     if schema > newest:
         raise UserError(f"this run was written by a newer nightcrew ({schema}, known {newest})", "upgrade nightcrew")
     try:

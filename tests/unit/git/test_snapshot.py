@@ -163,6 +163,20 @@ def test_two_lanes_rescue_at_once(source: Path, pool: Pool, ws: Workspace) -> No
     assert saved.ref.endswith("/4")
 
 
+def test_what_a_name_held_is_kept_once(source: Path, pool: Pool, ws: Workspace) -> None:
+    """Published anew, what the name held before has one rescue ref, also when we died between the two and do it again."""
+    start = git(source, "rev-parse", "HEAD")
+    old = commit(ws.path, {"note.txt": "first\n"})
+    snapshot.publish(pool.repo, ws, RUN, "A", old)
+    git(ws.path, "reset", "-q", "--hard", start)
+    new = commit(ws.path, {"note.txt": "second\n"})
+    snapshot.name_rescue(pool.repo, RUN, old)
+    snapshot.publish(pool.repo, ws, RUN, "A", new)
+    assert refs(source, "refs/nightcrew/rescue") == {f"refs/nightcrew/rescue/{RUN}/1": old}
+    snapshot.publish(pool.repo, ws, RUN, "A", old)
+    assert sorted(refs(source, "refs/nightcrew/rescue").values()) == sorted([old, new])
+
+
 def test_what_was_made_in_a_submodule_is_kept(source: Path, tmp_path: Path) -> None:
     """Commits and files made inside a submodule are reachable in the person's own copy of it."""
     add_submodule(source, make_repo(tmp_path / "library", {"lib.py": "lib = 1\n"}))

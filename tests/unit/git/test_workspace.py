@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from nightcrew.git import repo as repos, workspace
-from nightcrew.git.slots import WorkspaceLost, read_record, remove, verify, write_record
+from nightcrew.git.slots import Workspace, WorkspaceLost, read_record, remove, verify, write_record
 from nightcrew.git.snapshot import Rescued
 from nightcrew.git.workspace import Pool
 from support.disk import unplaced
@@ -306,6 +306,28 @@ def test_reset_rescues_and_keeps_ignored_files(source: Path, pool: Pool) -> None
     assert git(source, "show", f"{saved.ref}:b.txt") == "b"
     assert git(source, "rev-parse", f"{saved.ref}^") == made
     assert workspace.reset(pool, ws, start) == (back, Rescued())
+
+
+def test_a_reset_cut_short_is_made_again_and_leaves_no_more(source: Path, pool: Pool) -> None:
+    """Killed in the middle of a reset and of what belongs to it, the next one rescues nothing of what we had made ourselves by then."""
+    start = head(source)
+    ws = workspace.lease(pool, RUN, "dev", start, BRANCH)
+    write(ws.path, {"b.txt": "b\n"})
+
+    def killed(at: Workspace) -> None:
+        commit(at.path, {"repaired.txt": "half of it\n"})
+        write(at.path, {"conflict.txt": "in the middle\n"})
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        workspace.reset(pool, ws, start, killed)
+    kept = refs(source, "refs/nightcrew/rescue")
+    made: list[str] = []
+    back, saved = workspace.reset(pool, ws, start, lambda at: made.append(commit(at.path, {"repaired.txt": "all of it\n"})))
+    assert (len(kept), refs(source, "refs/nightcrew/rescue"), saved) == (1, kept, Rescued())
+    assert [head(back.path)] == made
+    assert git(back.path, "status", "--porcelain") == ""
+    assert verify(back).ready
 
 
 def test_copied_files_are_ignored(source: Path, pool: Pool) -> None:
