@@ -36,12 +36,17 @@ def _redacted(repo: Repo, base: str, head: str, leaks: tuple[str, ...]) -> str:
     find = re.compile(b"|".join(re.escape(word.encode()) for word in sorted(leaks, reverse=True)), re.IGNORECASE)
     texts = run(repo, "grep", "-l", "-z", "-I", "-i", "-F", *(f"-e{word}" for word in leaks), head, ok=(0, 1)).out.split(b"\0")
     said, lines = run(repo, "diff-tree", "-r", "-z", "--no-renames", "--diff-filter=d", base, head).out.split(b"\0"), b""
+
+    def other(found: re.Match[bytes]) -> bytes:  # another for each word, so that two files never get one name
+        n = leaks.index(found[0].decode().lower())
+        return NAMELESS.encode() + (b"-%d" % (n + 1) if n else b"")
+
     for about, path in zip(said[::2], said[1::2], strict=False):
         mode, blob = about.split(b" ")[1], about.split(b" ")[3]
         if b"%b:%b" % (head.encode(), path) in texts:
             text = run(repo, "cat-file", "blob", blob.decode()).out
-            blob = run(repo, "hash-object", "-w", "--stdin", stdin=find.sub(NAMELESS.encode(), text)).out.strip()
-        lines += b"0 %b\t%b\0%b %b\t%b\0" % (NOTHING.encode(), path, mode, blob, find.sub(NAMELESS.encode(), path))
+            blob = run(repo, "hash-object", "-w", "--stdin", stdin=find.sub(other, text)).out.strip()
+        lines += b"0 %b\t%b\0%b %b\t%b\0" % (NOTHING.encode(), path, mode, blob, find.sub(other, path))
     with TemporaryDirectory() as folder:
         env = {"GIT_INDEX_FILE": f"{folder}/index"}
         git(repo, "read-tree", head, env=env)

@@ -64,12 +64,21 @@ def test_names_are_taken_out_where_that_is_wanted(source: Path) -> None:
     files: Files = {"claude/a.txt": "Claude and CODEX\r\nna\u00efve\n", "b.bin": b"\0claude", "c.txt": "plain\n"}
     found, leaks = squashed(source, files, redact=True)
     assert leaks == ("claude", "codex")
-    text = f"{NAMELESS} and {NAMELESS}\r\nna\u00efve\n".encode()
+    text = f"{NAMELESS} and {NAMELESS}-2\r\nna\u00efve\n".encode()
     assert git(source, "cat-file", "-s", f"{found.head}:{NAMELESS}/a.txt") == str(len(text))
-    assert f"+{NAMELESS} and {NAMELESS}\r\n+na\u00efve".encode() in found.patch
+    assert f"+{NAMELESS} and {NAMELESS}-2\r\n+na\u00efve".encode() in found.patch
     assert git(source, "ls-tree", "-r", "--name-only", found.head, "claude") == ""
     assert b"claude" not in found.patch.lower()
     assert git(source, "cat-file", "-p", f"{found.head}:b.bin") == "\0claude"
+
+
+def test_names_that_are_taken_out_leave_every_file(source: Path) -> None:
+    """Files that only differ in whom they name stay as many, also where one's name is another's folder."""
+    files: Files = {"claude.txt": "1\n", "codex.txt": "2\n", "gemini": "3\n", "qwen/a": "4\n"}
+    found, _ = squashed(source, files, redact=True)
+    told = git(source, "diff-tree", "-r", "--name-only", "--no-commit-id", f"{found.head}^", found.head).splitlines()
+    assert sorted(told) == [f"{NAMELESS}-2.txt", f"{NAMELESS}-3", f"{NAMELESS}-4/a", f"{NAMELESS}.txt"]
+    assert found.files == 4
 
 
 @pytest.mark.parametrize("shallow", [False, True])
