@@ -6,7 +6,14 @@ from typing import Any
 import pytest
 
 from nightcrew.core.effects import StartTurn
-from nightcrew.core.events import DevFixAgentUnavailable, DevFixTriggered, EffectStarted, HandedOver, RecoveryAttempted
+from nightcrew.core.events import (
+    DevFixAgentUnavailable,
+    DevFixTriggered,
+    EffectStarted,
+    HandedOver,
+    RecoveryAttempted,
+    WorkspaceLost,
+)
 from nightcrew.core.work import FailClass
 from support.crew import LOCAL, Crew, Turn
 
@@ -40,12 +47,19 @@ SPLIT = tuple(
 
 
 def competing(
-    crew: Crew, *turns: Any, names: tuple[str, ...] = NAMES, roles: Any = None, recovery: Any = None, **pipeline: Any
+    crew: Crew,
+    *turns: Any,
+    names: tuple[str, ...] = NAMES,
+    roles: Any = None,
+    recovery: Any = None,
+    limits: Any = None,
+    **pipeline: Any,
 ) -> None:
     """Three agents, three implementers, three judges; the note decides."""
     told = {"plan": False, "reviewers": 0, "implementers": 3, **pipeline}
     verify = {"gate": ["grep -q four note.txt"], "check": ["test -e by.txt"]}
-    crew.settle(*crew.agents(*names), pipeline=told, land=LOCAL, roles=roles or {}, recovery=recovery or {}, verify=verify)
+    tables = {"roles": roles or {}, "recovery": recovery or {}, "limits": limits or {}}
+    crew.settle(*crew.agents(*names), pipeline=told, land=LOCAL, verify=verify, **tables)
     crew.git("switch", "-qc", "mine")
     crew.play(*turns, *USUAL)
 
@@ -109,11 +123,15 @@ def test_a_split_panel(crew: Crew) -> None:
 
 @pytest.mark.parametrize(
     ("how", "fail"),
-    [([{"stderr": "broken\n"}, {"exit": 1}], FailClass.Other), ([{"notice": "quota", "reset_in": 3600}], FailClass.Quota)],
+    [
+        ([{"stderr": "broken\n"}, {"exit": 1}], FailClass.Other),
+        ([{"hang": "plain"}], FailClass.Timeout),
+        ([{"notice": "quota", "reset_in": 3600}], FailClass.Quota),
+    ],
 )
 def test_a_judge_that_fails_only_its_vote(crew: Crew, how: Any, fail: FailClass) -> None:
-    """T037, T039: beta fails only its vote: one handover to gamma, whose prompt has task, candidates, ranking and argument; no quota loss."""
-    competing(crew, {"agent": "beta", "node": "vote", "do": how}, *SPLIT)
+    """T037, T038, T039: beta fails only its vote: one handover to gamma, told task, candidates, ranking and argument; no quota loss."""
+    competing(crew, {"agent": "beta", "node": "vote", "do": how}, *SPLIT, limits={"idle": "4s"})
 
     done = crew.call("run", "write the note")
 
@@ -171,6 +189,42 @@ def test_two_judges_that_fail(crew: Crew) -> None:
     assert crew.facts(RecoveryAttempted)[0].level == 1
     assert state.judging.tally is not None
     assert state.judging.tally.present == 3
+
+
+def test_an_implementer_that_removes_its_workspace(crew: Crew) -> None:
+    """Its lane alone is lost: who works goes on, who has finished is not asked again, and the two are judged."""
+    wipes = {"node": "implement", "label": "B", "do": [{"run": 'rm -rf "$PWD" 2>/dev/null; rm -rf "$PWD"/.git'}]}
+    waits = {"node": "implement", "label": "A", "do": [{"wait_for": str(crew.home / "go")}, *WORK["do"]]}
+    two = {"node": "judge", "do": [{"say": ranks("AC")}]}
+    competing(crew, wipes, waits, two)
+    with (crew.home / ".config/nightcrew/config.toml").open("a") as file:
+        file.write('[sandbox]\nmode = "off"\n')
+    process = crew.start("run", "write the note")
+    crew.until(lambda e: isinstance(e, WorkspaceLost), process)
+    (crew.home / "go").touch()
+
+    done = crew.end(process)
+
+    assert done.code == 0, done
+    assert sorted(asked(crew, "implement")) == list(NAMES)
+    assert (asked(crew, "dev-fix"), crew.state().judging.entrants) == ([], ("A", "C"))
+    assert "the work of B is gone" in crew.call("show").out
+
+
+def test_a_cooling_agent_holds_no_competition_up(crew: Crew) -> None:
+    """Known to be spent for hours from a run before: its lane is not waited for, the other's work lands."""
+    spent = {"agent": "gamma", "node": "implement", "do": [{"notice": "quota", "reset_in": 7200}]}
+    competing(crew, spent, implementers=2, roles={"developer": ["gamma"]})
+    assert crew.call("run", "--no-wait", "spend it").code == 3
+    told = crew.home / ".config/nightcrew/config.toml"
+    told.write_text(told.read_text().replace('developer = ["gamma"]', 'developer = ["alpha", "gamma"]'))
+    before = len(asked(crew, "implement"))
+
+    done = crew.call("run", "write the note")
+
+    assert done.code == 0, done
+    assert asked(crew, "implement")[before:] == ["alpha"]
+    assert "alone is left, and nobody has to judge" in crew.call("show").out
 
 
 def test_an_implementer_whose_stream_drops(crew: Crew) -> None:

@@ -1,6 +1,7 @@
 """Competitions with strange candidates and strange judges, in whole runs; and what people see of one."""
 
 import json
+import re
 from typing import Any
 
 import pytest
@@ -134,6 +135,7 @@ def test_all_candidates_are_the_same(crew: Crew) -> None:
     competing(crew, {"node": "implement", "do": [{"write": "note.txt", "text": "four\n"}, DONE]})
     assert landed(crew) == "four\n"
     assert sorted(crew.state().judging.out.values()) == ["the same as A", "the same as A"]
+    assert "A alone is left, and nobody has to judge" in crew.call("show").out
     assert prompts(crew, "judge") == []
 
 
@@ -177,14 +179,20 @@ def test_a_candidate_that_names_a_vendor(crew: Crew, policy: str) -> None:
 def test_what_people_see_of_a_competition(crew: Crew) -> None:
     """Candidates stand side by side, with their authors once it is decided; the patch of each can be had by its label."""
     competing(crew, {"node": "judge", "seat": "judge-2", "do": [ranks("B", "C", "A")]})
-    process = crew.start("run", "write the note")
-    assert crew.end(process).code == 0
+    done = crew.call("run", "write the note")
+    assert done.code == 0
     shown, state = crew.call("show").out, crew.state()
     for label in "ABC":
         (row,) = [line for line in shown.splitlines() if line.startswith(f"  {label}  1 file, +1 -3")]
         assert f"by {state.candidates[label].agent}" in row  # type: ignore[index]
         assert f"+four, {label}" in crew.call("diff", crew.run, label.lower()).out
-    assert "A wins: it has the most votes (3 of 3 judges, votes A 3, B 0, C 0)" in shown
+        assert f"impl-{label}: work collected: 1 file, +1 -3" in done.out
+        assert f"impl-{label}: check green" in done.out
+    assert (
+        "A wins: it has the most votes (3 of 3 judges, votes A 3, B 0, C 0)\n    judge-1 votes for A\n    judge-2 votes for A"
+        in shown
+    )
+    assert re.search(r"judge-2 ranks B, C, A\n    B: it is short\n", shown)
     assert "judge-2 leans to A: so" in shown
     assert "has no candidate D" in crew.call("diff", crew.run, "D").line
     counted = json.loads(crew.call("stats", "--json").out)

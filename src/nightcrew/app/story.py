@@ -12,9 +12,9 @@ from nightcrew.core.ids import SeatKey
 from nightcrew.core.phases.review import asked_to_fix, seats
 from nightcrew.core.reducer import begin, reduce
 from nightcrew.core.settings import Spend
-from nightcrew.core.state import Judging, Reviewing, RunState
+from nightcrew.core.state import Judging, Reviewing, RunState, line
 
-_ALONE = frozenset({"plan", "implement", "review", "commit", "dev-fix"})  # nodes whose seats say enough
+_ALONE = frozenset({"plan", "advise", "implement", "judge", "review", "commit", "dev-fix"})  # nodes whose seats say enough
 # What a recovery forgets, by its level.
 RESETS = (
     "nothing reset", "nothing reset", "reset: the progress, chains and conversations of that phase",
@@ -161,7 +161,7 @@ def said(step: Step) -> Iterator[Line]:
     told += [(name, text) for name, field in (("note", "notes"), ("kept", "kept")) for text in getattr(event, field, ())]
     if opened and (ref := getattr(event, "ref", "") or getattr(event, "rescued", "")):
         told.append(("rescued", f"{ref} (from {opened.effect.seat})" if opened.effect.seat else ref))
-    told += (*_of_panel(step), *_of_judges(before.judging, after.judging))
+    told += (*_of_panel(step), *_of_judges(before, after))
     asked = (q for name, q in after.questions.items() if name not in before.questions)
     told += [("question", f"asks: {q.text} [{q.how}] {answer_command(after, q)}") for q in asked]
     if after.trouble and (before.trouble is None or before.trouble.failure is not after.trouble.failure):
@@ -195,7 +195,10 @@ def _of_turn(turn: StartTurn, entry: ev.Entry, began_at: float) -> Iterator[Said
 
 
 def _of_work(step: Step) -> Iterator[Said]:
-    match step.entry.event:
+    event, rivals = step.entry.event, step.before.settings.pipeline.implementers > 1
+    opened = step.before.open.get(event.key) if isinstance(event, ev.Answer) else None
+    whose = f"{opened.effect.seat}: " if opened and rivals and step.before.phase is work.PipelinePhase.Development else ""
+    match event:
         case ev.ParkAsked(now=now):
             yield "word", "stopping now" if now else "parking: what runs may end (once more stops it now)"
         case ev.FixAsked(findings=findings, reason=reason, stale=stale):
@@ -207,14 +210,14 @@ def _of_work(step: Step) -> Iterator[Said]:
             why = f"{words} {clock(float(number), h.at)}" if is_time else h.reason
             why = why if h.fail is work.FailClass.Other else f"{h.fail}: {why}"
             yield "handover", f"{where(h.node, h.seat)}: {h.from_agent} → {h.to_agent} ({why})"
-        case ev.CommandsEnded(key=key, results=results, cached=cached) if opened := step.before.open.get(key):
+        case ev.CommandsEnded(results=results, cached=cached) if opened:
             ends = [(r, "ran out of time" if r.timed_out else f"exits with {r.code}") for r in results]
             red = next((f"red, `{r.command}` {how}" for r, how in ends if not r.green), "green")
             more = [f"`{r.command}` {'ok' if r.green else how}, {span(r.took_s)}" for r, how in ends]
             more += [f"  | {text}" for r in results for text in r.output.tail.splitlines()[-TAIL_LINES:] if not r.green]
-            yield "commands", f"{opened.effect.node} {red}" + (" (known)" if cached else ""), *more
+            yield "commands", f"{whose}{opened.effect.node} {red}" + (" (known)" if cached else ""), *more
         case ev.WorkCollected(change=change) if change.files:
-            yield "work", f"work collected: {size(change)}"
+            yield "work", f"{whose}work collected: {size(change)}"
         case ev.BaseSynced(state="rebased" | "conflict" as state, tip=tip, paths=paths, note=note):
             how = f"conflict in {', '.join(paths)}" if state == "conflict" else note or "rebased"
             yield "work", f"the target moved to {tip[:10]}: {how}"
@@ -264,23 +267,32 @@ def _of_panel(step: Step) -> Iterator[Said]:
     yield from (("review", f"{seat}: no answer, so the review is incomplete: {why}") for seat, why in missed.items())
 
 
-JUDGED: dict[str, Callable[[str, Any], str]] = {  # how each entry of these fields of Judging is told
-    "out": lambda label, why: f"{label} is not judged: {why}", "leaks": lambda label, words: words and f"{label} names {', '.join(words)}",
-    "rankings": lambda seat, ranking: f"{seat} ranks {', '.join(ranking.order)}", "absent": lambda seat, why: f"{seat}: no answer, {why.reason}",
-}  # fmt: skip
+JUDGED: tuple[tuple[str, str, str, Callable[[str, Any], Said]], ...] = (  # how each entry of these fields is told, under which topic
+    ("advice", "advising", "proposals", lambda seat, advice: (f"{seat} proposes: {line(advice.approach)}",)),
+    ("advice", "advising", "absent", lambda seat, why: (f"{seat}: no advice, {why.reason}",)),
+    ("judging", "judging", "out", lambda label, why: (f"{label} is not judged: {why}",)),
+    ("judging", "judging", "leaks", lambda label, words: (words and f"{label} names {', '.join(words)}",)),
+    ("judging", "judging", "rankings", lambda seat, r: (f"{seat} ranks {', '.join(r.order)}", *(f"{k}: {w}" for k, w in r.reasons.items() if w))),
+    ("judging", "judging", "absent", lambda seat, why: (f"{seat}: no answer, {why.reason}",)),
+)  # fmt: skip
 
 
-def _of_judges(was: Judging, now: Judging) -> Iterator[Said]:
-    """What a judge ranked or argued, who did not answer, who is not judged, and how it was decided."""
-    for name, words in JUDGED.items():
-        before = getattr(was, name)
-        yield from (("judging", words(key, told)) for key, told in getattr(now, name).items() if before.get(key) is not told)
-    yield from (("judging", f"{seat} leans to {turn.choice}: {turn.why}") for seat, turn in now.turns[len(was.turns) :])
+def _of_judges(before: RunState, after: RunState) -> Iterator[Said]:
+    """What was advised; what a judge ranked or argued, who did not answer, who is not judged, and how it was decided."""
+    for topic, part, field, words in JUDGED:
+        old, new = (getattr(getattr(state, part), field) for state in (before, after))
+        yield from ((topic, *words(key, told)) for key, told in new.items() if old.get(key) is not told)
+    was, now = before.judging, after.judging
+    for seat, turn in now.turns[len(was.turns) :]:
+        yield "judging", f"{seat} leans to {turn.choice}: {line(turn.why, 400)}"
     if (tally := now.tally) and tally is not was.tally:
-        votes = (
-            f"{tally.present} of {count(tally.judges, 'judge')}, votes {', '.join(f'{k} {n}' for k, n in tally.votes.items())}"
+        votes = f"{tally.present} of {count(tally.judges, 'judge')}, votes " + ", ".join(
+            f"{k} {n}" for k, n in tally.votes.items()
         )
-        yield "judging", f"{tally.winner} wins: {tally.reason} ({votes})" if tally.winner else f"no decision: {tally.reason}"
+        how = f"{tally.winner} wins: {tally.reason} ({votes})" if tally.winner else f"no decision: {tally.reason}"
+        yield "judging", how, *(f"{seat} votes for {b.choice}" for seat, b in sorted(now.ballots.items()) if now.spoken)
+    elif now.step == "drop" != was.step and not tally and after.settings.pipeline.implementers > 1:
+        yield "judging", f"{after.winner} alone is left, and nobody has to judge"
 
 
 def rivals(candidates: Iterable[work.Candidate], winner: str, at: Judging) -> Iterator[str]:

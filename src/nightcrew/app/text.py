@@ -96,7 +96,7 @@ SECTIONS: dict[str, str | Callable[[Story], Iterator[str]]] = {
     "Questions": "question", "Notes": "note", "Phases": "phase", "Seats": _seats,
     "Chains": lambda told: (f"{role:<12} {' → '.join(ids)}" for role, ids in told.started.roles.chains.items()),
     "Handovers": "handover", "Cooling": "cooling", "Candidates": lambda told: rivals(told.candidates, told.winner, told.judging),
-    "Judging": "judging", "Review": "review", "Commands": "commands", "Recovery": "recovery", "Waits": "wait",
+    "Advice": "advice", "Judging": "judging", "Review": "review", "Commands": "commands", "Recovery": "recovery", "Waits": "wait",
     "Rescued work": "rescued", "Cost": _cost, "Kept": "kept", "Landing": _landing,
 }  # fmt: skip
 ONCE = {"note", "cooling", "rescued", "kept"}  # topics of which nobody asks when or how often

@@ -139,7 +139,7 @@ _ROUNDS = ("review_rounds", "gate_fix_rounds", "land_rounds", "conflict_rounds",
 # A key bears the name of the core's field that it fills, less its `_s`.
 TABLES: dict[str, dict[str, Reader | Many]] = {
     "pipeline": {
-        **dict.fromkeys(("plan", "graft"), flag),
+        **dict.fromkeys(("plan", "advise", "graft"), flag),
         **dict.fromkeys(("implementers", "judges"), _whole(1, 8, "a whole number from 1 to 8")),
         "advisors": _whole(0, 8, "a whole number from 0 to 8"),
         "on_leak": _choice("warn", "redact", "fail"),

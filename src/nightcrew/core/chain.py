@@ -41,10 +41,7 @@ Then = Callable[[RunState, Outcome | Failure], RunState]
 
 
 class Wish(NamedTuple):
-    """What a phase wants asked: `brief(memory)` gives the prompt for an agent that remembers, or for one that does not.
-
-    `then` goes on with a usable answer, or with an exhausted chain, which is reported as one failed agent would be.
-    """
+    """What a phase wants asked, `brief(memory)` of one that remembers or not; `then` goes on with a usable answer or an exhausted chain's failure."""
 
     node: str
     seat: SeatKey
@@ -96,6 +93,11 @@ def _walked(state: RunState, wish: Wish) -> Wish:
     mine = (h for h in counted(state, wish.role) if h.seat == wish.seat)
     start = sticky_start(agents, mine, wish.nodes or (wish.node,))
     return wish._replace(entries=tuple((agent, wish.seat) for agent in agents[start:]), before=agents[:start])
+
+
+def asleep(state: RunState, node: str) -> set[SeatKey]:
+    """The seats whose call at that node waits, because everybody it could ask cools down."""
+    return {call.seat for call in state.calls.values() if call.sleeping and call.node == node}
 
 
 def counted(state: RunState, chain: str) -> tuple[Handover, ...]:

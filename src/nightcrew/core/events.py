@@ -174,10 +174,7 @@ class AgentCooling(Answer, frozen=True, tag=True):
 
 
 class CommandsEnded(Answer, frozen=True, tag=True):
-    """Commands ran, up to the first that failed; `tree` is the workspace's tree they saw, `cached` = known green already.
-
-    `rescued` names the ref that holds what they left in the workspace and was taken away.
-    """
+    """Commands ran on `tree`, up to the first that failed; `cached` = known green already, `rescued` = the ref with what they left behind."""
 
     results: tuple[CommandResult, ...]
     tree: Tree = Tree("")

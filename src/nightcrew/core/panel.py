@@ -26,10 +26,11 @@ def bench(agents: Agents, number: int, n: int, shunned: Collection[AgentId] = ()
     return (starts[n], *([agent for agent in rest if agent not in starts] or rest))
 
 
-def awaited(state: RunState, part: str, into: str, asked: Seats) -> Seats:
-    """Those of the seats that have neither answered, in that field of that part of the run, nor failed."""
+def awaited(state: RunState, part: str, into: str, asked: Seats, node: str = "", enough: int = 0) -> Seats:
+    """Those of the seats that have neither answered, in that field of that part of the run, nor failed; where `enough` did, none that sleeps."""
     at = getattr(state, part)
-    return tuple(seat for seat in asked if seat not in getattr(at, into) and seat not in at.absent)
+    out = chain.asleep(state, node) if len(getattr(at, into)) >= enough else set[SeatKey]()
+    return tuple(seat for seat in asked if seat not in out and seat not in getattr(at, into) and seat not in at.absent)
 
 
 def ask(

@@ -105,6 +105,7 @@ def _skipped(state: RunState, trouble: Trouble, host: Candidate | None) -> str:
         (failure.internal, f"internal error: {line(failure.reason, 120)}"),
         (not state.settings.ladder.dev_fix, "disabled"),
         (not state.started.roles.chain(AgentRole.Developer), "nobody can edit"),
+        (trouble.failed_phase is PipelinePhase.Judging, "nothing is mended while candidates are judged"),
         (host is None, "no workspace to work in"),
         (trouble.step == "unavailable", f"agent unavailable: {trouble.summary}"),
         (failure.unavailable and bool(failure.exhausted), "its own agents are waited for"),
@@ -300,7 +301,8 @@ def _host(state: RunState) -> Candidate | None:
     """Where a dev-fix works: the winner's workspace, else any candidate's, else one that is only prepared; of rivals none is mended alone."""
     if state.trouble and state.trouble.failed_phase is PipelinePhase.Judging:
         return None
-    found = state.winning or next(iter(state.candidates.values()), None)
+    seat = state.trouble.failure.seat if state.trouble else ""
+    found = state.winning or min(state.candidates.values(), key=lambda c: c.seat != seat, default=None)
     asked = state.started.roles.chain(AgentRole.Developer)
     if found is not None or not asked:
         return found

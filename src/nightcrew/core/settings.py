@@ -7,6 +7,7 @@ class Pipeline(Data, frozen=True, kw_only=True):
     """How many take part and how often. Rounds are counted per visit of a phase (decision 0030)."""
 
     plan: bool = True
+    advise: bool = False  # so many advisors as `advisors` says, else three
     advisors: int = 0
     implementers: int = 1
     max_parallel: int = 4  # implementers at once

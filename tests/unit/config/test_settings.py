@@ -22,6 +22,7 @@ WRITTEN = {
     "pipeline.max_parallel": "2",
     "pipeline.judges": "5",
     "pipeline.deliberate_rounds": "2",
+    "pipeline.advise": "true",
     "pipeline.advisors": "1",
     "pipeline.on_leak": '"fail"',
     "pipeline.reviewers": "0",

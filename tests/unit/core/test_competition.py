@@ -1,11 +1,23 @@
 """A competition: several implement it, a blind panel ranks, deliberates and votes; the winner alone goes on."""
 
+import json
 from typing import Any
 
 import pytest
 
-from nightcrew.core.effects import DropWorkspaces, Land, NeutraliseWork, PrepareWorkspace, StartTurn
-from nightcrew.core.events import AgentCooling, DevFixCompleted, DevFixSkipped, HandedOver, TurnEnded, WorkNeutralised
+from nightcrew.core.effects import CollectWork, DropWorkspaces, Land, NeutraliseWork, PrepareWorkspace, StartTurn, Timer
+from nightcrew.core.events import (
+    AgentCooling,
+    Cancelled,
+    DevFixCompleted,
+    DevFixSkipped,
+    HandedOver,
+    StepFailed,
+    TimerFired,
+    TurnEnded,
+    WorkNeutralised,
+    WorkspaceLost,
+)
 from nightcrew.core.ids import AgentId, Label, SeatKey, impl_seat
 from nightcrew.core.phases import judging
 from nightcrew.core.rooms import labels
@@ -90,6 +102,58 @@ def test_lanes_run_in_parallel_as_many_as_allowed() -> None:
     assert most == 3
     assert len(sim.state.candidates) == 8
     assert [sim.asked("implement").count(agent) for agent in EVERYBODY.split()] == [3, 3, 2]
+
+
+def sleeps(sim: Sim, node: str, seat: str) -> None:
+    """All whom that seat may ask cool down for a day."""
+    sim.says(StartTurn, lambda e: AgentCooling(key=e.key, agent=e.agent, until=90_000.0), node=node, seat=seat)
+
+
+def test_a_lane_that_sleeps_holds_nobody_up() -> None:
+    """All that one lane may ask cool down for a day: the others are judged without it; alone it would be waited for."""
+    sim = contest()
+    last = labels(sim.state)[2]
+    sleeps(sim, "implement", f"impl-{last}")
+    judged(sim)
+    assert (sim.state.at < 90_000.0, last in sim.state.judging.entrants, len(sim.state.judging.entrants)) == (True, False, 2)
+    lone = contest(1)
+    lone.says(StartTurn, lambda e: AgentCooling(key=e.key, agent=e.agent, until=90_000.0), times=3, node="implement")
+    assert judged(lone).state.at >= 90_000.0
+
+
+def test_a_lane_that_wakes_up_stops_nobody() -> None:
+    """One at a time: the second works while the first lane's agents cool down, and ends first when they are free again."""
+    sim = contest(2, max_parallel=1)
+    first, second = labels(sim.state)
+    sim.says(StartTurn, lambda e: AgentCooling(key=e.key, agent=e.agent, until=sim.state.at + 50), times=3, seat=f"impl-{first}")
+    sim.run(until=lambda s: any(e.seat == f"impl-{second}" for e in s.open() if isinstance(e, StartTurn)))
+    (timer,) = (e for e in sim.open() if isinstance(e, Timer))
+    sim.put(TimerFired(key=timer.key))
+    sim.settle()
+    assert [e.seat for e in sim.open() if isinstance(e, StartTurn)] == [f"impl-{second}"]
+    assert sorted(judged(sim).state.judging.entrants) == ["A", "B"]
+
+
+def test_a_lane_that_loses_its_work_is_out_alone() -> None:
+    """A deleted workspace is that implementer's failure: nobody else is stopped or asked again, and nothing is recovered."""
+    sim = contest()
+    lost = labels(sim.state)[0]
+    sim.says(CollectWork, lambda e: WorkspaceLost(key=e.key, slot=e.slot, reason="gone"), times=1, seat=f"impl-{lost}")
+    judged(sim)
+    assert (len(turns(sim, "implement")), sim.facts(Cancelled, DevFixCompleted, DevFixSkipped)) == (3, [])
+    assert (lost in sim.state.judging.entrants, len(sim.state.judging.entrants)) == (False, 2)
+    assert "is gone" in sim.state.candidates[lost].failure
+
+
+def test_what_is_finished_is_not_made_again() -> None:
+    """A git step fails for good in one lane while the others are done: after the recovery that lane alone is asked again."""
+    sim = contest()
+    last = labels(sim.state)[2]
+    sim.says(CollectWork, lambda e: StepFailed(key=e.key, reason="broken"), times=1, seat=f"impl-{last}", node="implement")
+    judged(sim)
+    asked: list[str] = [turn.seat for turn in turns(sim, "implement")]
+    assert [asked.count(f"impl-{label}") for label in labels(sim.state)] == [1, 1, 2]
+    assert {turn.label for turn in turns(sim, "dev-fix")} == {last}
 
 
 def test_a_spent_second_implementer_gives_way_to_a_spare() -> None:
@@ -344,6 +408,18 @@ def test_labels_are_read_as_they_are_meant() -> None:
     assert (judging.read("B is best"), judging.read_ballot("B")) == (None, None)
 
 
+def test_words_of_a_judge_are_bounded() -> None:
+    """What is said of each label is a line, of labels that were not ranked nothing; an endless order is no ranking, an argument has 2,000 letters."""
+    said = json.dumps({"order": ["A", "B"], "reasons": {"A": "x" * 9_000, "Z": "y"}, "strengths": {" b": " z\nmore"}})
+    found = judging.read(said)
+    assert found is not None
+    assert ({k: len(v) for k, v in found.reasons.items()}, found.strengths) == ({"A": 400}, {"B": "z"})
+    assert judging.read(json.dumps({"order": ["A"] * 9})) is None
+    ballot = judging.read_ballot(json.dumps({"choice": "a", "why": "x" * 9_000}))
+    assert ballot is not None
+    assert (ballot.choice, len(ballot.why)) == ("A", 2_000)
+
+
 def test_a_vote_for_an_agent_by_name_is_no_vote() -> None:
     """Judges know labels; whoever votes for a name is asked again and then has no vote."""
     sim = split()
@@ -417,6 +493,21 @@ def test_a_quorum_does_not_wait_for_one_that_sleeps() -> None:
     assert (sim.state.judging.tally.present, sim.state.judging.tally.judges, sim.state.winner) == (2, 3, "A")
 
 
+def test_nobody_waits_for_a_word_in_a_debate() -> None:
+    """A judge whose agents cool down for a day does not speak; the others do, in each round, and vote."""
+    sim = split(deliberate_rounds=2)
+    sim.world.faults.clear()
+    for node in ("deliberate", "vote"):
+        sleeps(sim, node, "judge-2")
+        for n in (1, 3):
+            says(sim, node, f"judge-{n}", Ballot(Label("B"), "so"))
+    judged(sim)
+    assert sim.state.at < 90_000.0
+    assert [seat for seat, _ in sim.state.judging.turns] == ["judge-1", "judge-3"] * 2
+    assert sim.state.judging.tally is not None
+    assert (sim.state.judging.tally.present, sim.state.winner) == (2, "B")
+
+
 def test_a_vote_below_the_quorum_asks_those_who_did_not_vote() -> None:
     """T043: back from a stall: a ranking is handed over, then a vote with the full context, and the quorum is met."""
     sim = split()
@@ -432,9 +523,10 @@ def test_a_vote_below_the_quorum_asks_those_who_did_not_vote() -> None:
 
 
 def test_no_dev_fix_mends_one_of_rivals() -> None:
-    """While candidates compete no repair is made in one of them."""
+    """While candidates compete no repair is made in one of them, and it is said why."""
     sim = below(Class.Refused).run(until=lambda s: bool(s.state.trouble and s.state.trouble.attempts))
     assert turns(sim, "dev-fix") == []
+    assert {skip.reason for skip in sim.facts(DevFixSkipped)} == {"nothing is mended while candidates are judged"}
 
 
 # ── afterwards ───────────────────────────────────────────────────────────────────────────────────────────────────
@@ -554,9 +646,9 @@ def test_no_graft_unless_it_is_wanted_and_there_is_praise() -> None:
 # ── advisors ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def advised(advisors: int) -> Sim:
+def advised(advisors: int, *, advise: bool = False) -> Sim:
     """A run with so many advisors."""
-    pipeline = Pipeline(advisors=advisors, reviewers=0)
+    pipeline = Pipeline(advisors=advisors, advise=advise, reviewers=0)
     return Sim(story(roster=EVERYBODY, pipeline=pipeline, advisor=EVERYBODY, synthesizer="gamma", land="branch"))
 
 
@@ -568,6 +660,12 @@ def test_advisors_propose_and_one_blends() -> None:
     (blend,) = turns(sim, "synthesize")
     assert all(f"## Proposal {n}" in text(blend) for n in (1, 2, 3))
     assert "# Plan" in text(turns(sim, "implement")[0])
+
+
+def test_advice_is_three_unless_the_number_is_said() -> None:
+    """`advise = true` alone asks three; a number goes before it."""
+    assert [len(advised(n, advise=True).run().state.advising.proposals) for n in (0, 2)] == [3, 2]
+    assert advised(0).run().state.advising.proposals == {}
 
 
 def test_one_advisor_is_one_advice() -> None:
@@ -583,6 +681,14 @@ def test_without_usable_advice_one_plans() -> None:
     assert (sim.state.advising.proposals, sorted(sim.state.advising.absent)) == ({}, ["advisor-1", "advisor-2"])
     assert sim.asked("plan") == ["alpha"]
     assert sim.state.phase is PipelinePhase.Complete
+
+
+def test_nobody_waits_for_advice() -> None:
+    """Advisors whose agents cool down for a day are done without."""
+    sim = advised(2)
+    sleeps(sim, "advise", "advisor-1")
+    sim.run(until=lambda s: s.state.phase is PipelinePhase.Development)
+    assert (sim.state.at < 90_000.0, list(sim.state.advising.proposals)) == (True, ["advisor-2"])
 
 
 def test_authors_are_whoever_answered() -> None:

@@ -1,10 +1,10 @@
 """Development: every implementer in a lane of its own; a turn, its work collected, its checks. "Done" is a diff, never a sentence."""
 
 from nightcrew.core import brief as b, chain, events, panel, reading, rooms
-from nightcrew.core.ids import AgentId, Label, Tree, impl_seat
+from nightcrew.core.ids import AgentId, Commit, Label, Tree, impl_seat
 from nightcrew.core.roster import AgentRole, Answers
 from nightcrew.core.state import Judging, Lane, Phase, RunState, Want, agent_of, began
-from nightcrew.core.trouble import fail, fail_of, fails, leave
+from nightcrew.core.trouble import fail_of, fails, leave
 from nightcrew.core.work import Brief, Claim, Failure, Outcome, PipelinePhase, Purpose
 
 NODE = "implement"
@@ -13,8 +13,12 @@ WORDS = '"continue" asks for another turn; "already_done" means that the base do
 
 
 def _wants(state: RunState) -> tuple[Want, ...]:
+    """What each lane asks for; one that sleeps takes no other's place, and who has begun goes before who wakes up."""
+    asleep, busy = chain.asleep(state, NODE), {opened.effect.seat for opened in state.open.values()}
     going = [at for label in rooms.labels(state) if (at := _lane(state, label)).step != "done"]
-    return tuple(want for at in going[: state.settings.pipeline.max_parallel] for want in _lane_wants(state, at))
+    awake = sorted((at for at in going if impl_seat(at.label) not in asleep), key=lambda at: impl_seat(at.label) not in busy)
+    lanes = awake[: state.settings.pipeline.max_parallel] + [at for at in going if at not in awake]
+    return tuple(want for at in lanes for want in _lane_wants(state, at))
 
 
 def _lane_wants(state: RunState, at: Lane) -> tuple[Want, ...]:
@@ -31,9 +35,11 @@ def _lane_wants(state: RunState, at: Lane) -> tuple[Want, ...]:
 
 def _arrived(state: RunState) -> RunState:
     lanes = [_lane(state, label) for label in rooms.labels(state)]
-    if any(at.step != "done" for at in lanes):
+    viable = sorted(at.label for at in lanes if at.step == "done" and _viable(state, at))
+    waited = {impl_seat(at.label) for at in lanes if at.step != "done"}
+    if waited.difference(chain.asleep(state, NODE) if viable else ()):
         return state
-    if viable := sorted(at.label for at in lanes if _viable(state, at)):
+    if viable:
         return leave(state, PipelinePhase.Judging, judging=Judging(entrants=tuple(viable)))
     if all(_already(state, at.label) for at in lanes):
         return leave(state, PipelinePhase.Finalizing, already="already done")
@@ -49,8 +55,11 @@ def _afresh(state: RunState) -> RunState:
 
 
 def _again(state: RunState) -> RunState:
-    lanes = {label: at.but(step="ask", failure=None) for label, at in state.lanes.items()}
-    return state.but(lanes=lanes)
+    """The run with every lane asked anew that came to nothing, or that holds a repair since."""
+    repaired = {repair.commit for repair in state.trouble.repairs} if state.trouble else set[Commit]()
+    good = [at for at in state.lanes.values() if at.step == "done" and at.failure is None and _viable(state, at)]
+    good = [at for at in good if state.candidates[at.label].change.head not in repaired]
+    return state.but(lanes={k: at if at in good else at.but(step="ask", failure=None) for k, at in state.lanes.items()})
 
 
 def read(text: str) -> Claim | None:
@@ -92,6 +101,7 @@ def _brief(state: RunState, at: Lane, *, memory: bool) -> Brief:
     verify = state.settings.verify
     gate = "\n".join(f"- `{line}`" for line in dict.fromkeys((*verify.check, *verify.gate)))
     so_far = candidate.change.patch if candidate and candidate.changed else None
+    blind = "Others do the same task, and blind judges compare the files: let nothing in them tell who wrote them."
     return b.brief(
         b.HOUSE,
         *b.task(state),
@@ -99,14 +109,17 @@ def _brief(state: RunState, at: Lane, *, memory: bool) -> Brief:
         *b.preflight(state),
         f"# What decides\n\nThese commands must pass in the end:\n\n{gate}" if gate else None,
         *b.change(so_far, "The work so far (already in your folder)"),
+        blind if state.settings.pipeline.implementers > 1 else None,
         closing,
     )
 
 
 def _collected(state: RunState, at: Lane, event: events.EffectAnswer) -> RunState:
-    if isinstance(event, events.WorkspaceLost):  # with it the work of a turn
-        state, why = _keep(state, at, step="ask"), f"the work of {at.label} is gone: {event.reason}"
-        return fail(state, at.failure) if at.failure else fails(state, "lost", why, NODE, impl_seat(at.label))
+    if isinstance(event, events.WorkspaceLost):  # with it the work of a turn, of this lane alone
+        why, known = f"the work of {at.label} is gone: {event.reason}", state.candidates.get(at.label)
+        lost = Failure(phase=state.phase, role=AgentRole.Developer, kind="lost", reason=why, node=NODE, seat=impl_seat(at.label))
+        state = rooms.with_candidate(state, known, failure=why) if known else state
+        return _checking(state, at.but(failure=at.failure or lost))
     candidate = rooms.candidate(state, at.label, _bench(state, at.label)[0])
     if candidate is None or not isinstance(event, events.WorkCollected):
         return state
@@ -115,7 +128,12 @@ def _collected(state: RunState, at: Lane, event: events.EffectAnswer) -> RunStat
     state, word = rooms.with_candidate(state, candidate), candidate.claim.word if candidate.claim else ""
     if word == "continue" and at.failure is None and at.turns <= state.settings.pipeline.continuations:
         return _keep(state, at, step="ask")
-    checks = bool(state.settings.verify.check) and candidate.changed
+    return _checking(state, at)
+
+
+def _checking(state: RunState, at: Lane) -> RunState:
+    candidate = state.candidates.get(at.label)
+    checks = bool(state.settings.verify.check) and candidate is not None and candidate.changed
     return _keep(state, at, step="check" if checks else "done")
 
 

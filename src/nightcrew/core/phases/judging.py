@@ -1,7 +1,6 @@
-"""Judging: a blind panel ranks what was made, deliberates if it is split, and votes. One candidate alone has won, and no panel is shown.
+"""Judging: a blind panel ranks neutral commits under labels, deliberates if it is split, and votes; one candidate alone has won.
 
-Judges know labels: what they see of a candidate is one neutral commit. After the tally the losers' workspaces are given back, and,
-where that is wanted, one fixer's round takes over what judges praised in the losers.
+Then the losers' workspaces are given back, and, where that is wanted, one fixer's round takes over what judges praised in them.
 """
 
 from nightcrew.core import brief as b, chain, effects as fx, events as ev, fixer, panel, reading, rooms, tally
@@ -53,6 +52,8 @@ def _arrived(state: RunState) -> RunState:
             return _ranked(state)
         case "argue" if not _awaited(state):
             return _at(state, step="vote")
+        case "argue" if chain.asleep(state, ARGUE).intersection(_awaited(state)):  # a word in a debate is nothing to wait for
+            return _at(state, spoken=state.judging.spoken + 1)
         case "vote" if not _awaited(state):
             return _counted(state, state.judging.ballots)
         case "drop" if not _leaving(state):
@@ -105,17 +106,13 @@ def _order(state: RunState, n: int, seat: SeatKey) -> tuple[Label, ...]:
 
 
 def _awaited(state: RunState) -> tuple[SeatKey, ...]:
-    """Who is asked now: in a deliberation one after the other, else all who have neither answered nor failed."""
-    # Nobody waits for a judge whose whole chain cools down while the others are a quorum.
+    """Who is asked now: in a deliberation one after the other, else all who have neither answered nor failed; who sleeps, below the quorum only."""
     at = state.judging
-    ranked = tuple(seat for seat in at.orders if seat in at.rankings)
+    ranked, quorum = tuple(seat for seat in at.orders if seat in at.rankings), tally.quorum(len(at.orders))
     if at.step == "argue":
         return (*ranked * state.settings.pipeline.deliberate_rounds,)[at.spoken :][:1]
-    waited = panel.awaited(state, "judging", INTO[at.step], tuple(at.orders) if at.step == "rank" else ranked)
-    if len(getattr(at, INTO[at.step])) < tally.quorum(len(at.orders)):
-        return waited
-    asleep = {call.seat for call in state.calls.values() if call.sleeping and call.node == (NODE if at.step == "rank" else VOTE)}
-    return tuple(seat for seat in waited if seat not in asleep)
+    node, asked = (NODE, tuple(at.orders)) if at.step == "rank" else (VOTE, ranked)
+    return panel.awaited(state, "judging", INTO[at.step], asked, node, quorum)
 
 
 def _wish(state: RunState, seat: SeatKey) -> chain.Wish:
@@ -151,10 +148,10 @@ def _heard(state: RunState, seat: SeatKey, said: Outcome | Failure) -> RunState:
 
 
 def _ranked(state: RunState) -> RunState:
-    at, pipeline = state.judging, state.settings.pipeline
+    at = state.judging
     firsts = {seat: Ballot(r.order[0], r.reasons.get(r.order[0], "")) for seat, r in at.rankings.items()}
     split = len({ballot.choice for ballot in firsts.values()}) > 1
-    if not split or len(firsts) < tally.quorum(pipeline.judges):
+    if not split or len(firsts) < tally.quorum(len(at.orders)):
         return _counted(state, firsts)
     return _at(state, step="argue", absent={})
 
@@ -200,7 +197,7 @@ def _brief(state: RunState, seat: SeatKey, *, memory: bool) -> Brief:
 
 
 def _told(ranking: Ranking) -> str:
-    reasons = (f"\n- {label}: {line(why, 400)}" for label, why in ranking.reasons.items() if why.strip())
+    reasons = (f"\n- {label}: {why}" for label, why in ranking.reasons.items() if why)
     return f"{', '.join(ranking.order)} (confidence {ranking.confidence:.1f})" + "".join(reasons)
 
 
@@ -218,23 +215,25 @@ def _shown(state: RunState, label: Label) -> tuple[b.Piece, ...]:
 
 def read(text: str) -> Ranking | None:
     """A judge's ranking; labels may be small and have blanks around them."""
-    if (found := reading.last_fitting(text, Ranking)) is None:
+    if (found := reading.last_fitting(text, Ranking)) is None or len(found.order) > len(rooms.LETTERS):
         return None
-    reasons, strengths = ({Label(k.strip().upper()): v for k, v in told.items()} for told in (found.reasons, found.strengths))
-    order = tuple(Label(one.strip().upper()) for one in found.order)
+    order, told = tuple(Label(one.strip().upper()) for one in found.order), (found.reasons, found.strengths)
+    reasons, strengths = (
+        {k: line(v, 400) for name, v in said.items() if (k := Label(name.strip().upper())) in order} for said in told
+    )
     return Ranking(order, reasons, strengths, min(1.0, max(0.0, found.confidence)))
 
 
 def read_ballot(text: str) -> Ballot | None:
     """A judge's vote, or its turn in the deliberation."""
     found = reading.last_fitting(text, Ballot)
-    return found and Ballot(Label(found.choice.strip().upper()), found.why.strip())
+    return found and Ballot(Label(found.choice.strip().upper()), found.why.strip()[:2000])
 
 
 def _praise(state: RunState) -> str:
     """What judges credit the losers with, if that is wanted."""
     told = ((label, why) for r in state.judging.rankings.values() for label, why in r.strengths.items())
-    praised = (f"- {label}: {line(why, 400)}" for label, why in told if why.strip() and label != state.winner)
+    praised = (f"- {label}: {why}" for label, why in told if why and label != state.winner)
     return "\n".join(praised) if state.settings.pipeline.graft else ""
 
 

@@ -2,20 +2,7 @@
 
 from nightcrew.core import brief as b, effects, events, fixer, rooms
 from nightcrew.core.ids import Commit, Tree
-from nightcrew.core.state import (
-    LandingTry,
-    Phase,
-    RunState,
-    Validating,
-    Want,
-    asking,
-    branch_of,
-    changing,
-    enter,
-    keyed,
-    on,
-    timer,
-)
+from nightcrew.core.state import LandingTry, Phase, RunState, Validating, Want, asking, changing, enter, on, timer
 from nightcrew.core.trouble import fails, leave, missing
 from nightcrew.core.work import Blob, PipelinePhase
 
@@ -34,11 +21,9 @@ def _wants(state: RunState) -> tuple[Want, ...]:
     if at.step in {"fix", "collect"}:
         ask = f"# What you are asked\n\nThe finished work could not be landed: {at.refusal}. Mend the work so that it can."
         return fixer.mend(state, "trying", NODE, ask, b.quoted(at.output, b.OUTPUT_LIMIT), then=_mended)
-    land = effects.Land(
-        node=NODE, seat=seat, slot=state.slot(seat), mode="branch" if at.as_branch else state.settings.land.mode,
-        branch=branch_of(state, state.winner), commit=state.commit, tip=state.base,
-    )  # fmt: skip
-    return (Want(keyed(state, land), _answered),)
+    mode = "branch" if at.as_branch else state.settings.land.mode
+    land = effects.Land(node=NODE, mode=mode, commit=state.commit, tip=state.base)
+    return (Want(rooms.work(state, land, state.winner), _answered),)
 
 
 def _arrived(state: RunState) -> RunState:

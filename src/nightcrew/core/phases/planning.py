@@ -11,7 +11,7 @@ from nightcrew.core.work import Brief, Failure, Outcome, PipelinePhase, Purpose
 
 NODE, SEAT, ADVISE = "plan", SeatKey("plan"), "advise"
 SHAPE = '{"approach": "…", "tradeoff": "what it costs", "naive": "why not the obvious way", "risks": "…", "files": "…"}'
-FIRST = Label("A")
+FIRST, ADVISORS = Label("A"), 3
 RED_BASE = "red-base"
 
 
@@ -23,8 +23,9 @@ def _wants(state: RunState) -> tuple[Want, ...]:
     if missing or not _asks(state):
         return missing
     base, chains, pipeline = iteration_base(state), state.started.roles, state.settings.pipeline
-    advisors = panel.seats("advisor", pipeline.advisors if chains.chain(AgentRole.Advisor) else 0)
-    if waited := panel.awaited(state, "advising", "proposals", advisors):
+    many = pipeline.advisors or (ADVISORS if pipeline.advise else 0)
+    advisors = panel.seats("advisor", many if chains.chain(AgentRole.Advisor) else 0)
+    if waited := panel.awaited(state, "advising", "proposals", advisors, ADVISE):
         return panel.ask(state, waited, base, lambda seat: _advise(state, seat, advisors))
     wish = chain.Wish(NODE, SEAT, AgentRole.Planner, Answers.Text, lambda _memory: _brief(state), _planned)
     if state.advising.proposals and chains.chain(AgentRole.Synthesizer):
