@@ -11,6 +11,7 @@ from nightcrew.app.views import count
 from nightcrew.core import events as ev
 from nightcrew.core.chain import FIX_NODES
 from nightcrew.core.phases.review import asked_to_fix
+from nightcrew.core.state import RunState
 from nightcrew.core.work import Class, FixReport, PipelinePhase
 
 FEW = 5  # below so many nothing is said of a share
@@ -30,7 +31,7 @@ class Worth(Struct, frozen=True):
     silent: int
     submitted: int
     adopted: int
-    entered: int  # competitions: the last of each run
+    entered: int  # competitions that were decided
     won: int
     empty: int  # of those it brought nothing to
     ranked: int  # as a judge
@@ -38,7 +39,7 @@ class Worth(Struct, frozen=True):
 
 
 class Stats(Struct, frozen=True):
-    """Every agent's part; what `decided` how many competitions (the last of each run), how judges agreed, and `counts` as docs/json.md tells them."""
+    """Every agent's part; what `decided` how many competitions, how judges agreed, and `counts` as docs/json.md tells them."""
 
     agents: list[Worth]
     decided: dict[str, int]
@@ -48,20 +49,27 @@ class Stats(Struct, frozen=True):
 
 def stats(runs: Iterable[Iterable[ev.Entry]]) -> Stats:
     """What these runs tell."""
-    kept = [tuple(entries) for entries in runs]
-    states = [told[-1].after for entries in kept if (told := tuple(steps(entries)))]
-    won = [(state.judging, state.judging.tally) for state in states if state.judging.tally and state.judging.tally.winner]
-    shown = [(at.orders[seat], r.order) for at, _ in won for seat, r in at.rankings.items()]
-    landed = [state.spend for state in states if state.landing]
+    kept = [tuple(steps(entries)) for entries in runs]
+    contests, ends = (
+        [step.before.judging for told in kept for step in told if _decided(step)],
+        [told[-1].after for told in kept if told],
+    )
+    shown = [(at.orders[seat], r.order) for at in contests if at.tally for seat, r in at.rankings.items()]
+    landed = [state.spend for state in ends if state.landing]
     counts = {
-        "red_out": sum(why.endswith(" is red") for state in states for why in state.judging.out.values()), "rankings": len(shown),
+        "red_out": sum(why.endswith(" is red") for at in contests for why in at.out.values()), "rankings": len(shown),
         "first_shown": sum(order[0] == ranked[0] for order, ranked in shown), "by_chance": sum(1 / len(order) for order, _ in shown),
         "landed": len(landed), "usd": sum(spend.usd for spend in landed), "unpriced": sum(spend.unpriced for spend in landed),
     }  # fmt: skip
-    concord = (kendall([r.order for r in at.rankings.values()]) for at, _ in won)
-    return Stats(
-        worth(kept), dict(Counter(tally.decided_by for _, tally in won)), tuple(w for w in concord if w is not None), counts
-    )
+    concord = (kendall([r.order for r in at.rankings.values()]) for at in contests if at.tally)
+    decided = Counter(at.tally.decided_by for at in contests if at.tally)
+    return Stats(_worth(kept), dict(decided), tuple(w for w in concord if w is not None), counts)
+
+
+def _decided(step: Step) -> bool:
+    """Whether a competition ended with this fact: `before` is the run as it stood then."""
+    before, on = step.before, step.after.phase not in {PipelinePhase.Judging, PipelinePhase.AwaitingDevFix}
+    return on and before.phase is PipelinePhase.Judging and before.settings.pipeline.implementers > 1
 
 
 def kendall(orders: Sequence[Sequence[str]]) -> float | None:
@@ -81,12 +89,12 @@ def share(k: float, n: float) -> str:
     return f"{k / n:.0%}, {max(0, middle - half):.0%} to {middle + half:.0%} likely"
 
 
-def worth(runs: Iterable[Iterable[ev.Entry]]) -> list[Worth]:
+def _worth(runs: Iterable[Sequence[Step]]) -> list[Worth]:
     """Every agent that took part in these runs, by id."""
     tally: defaultdict[str, Counter[str]] = defaultdict(Counter)
     usd: defaultdict[str, float] = defaultdict(float)
-    for entries in runs:
-        told, authors = tuple(steps(entries)), dict[str, str]()
+    for told in runs:
+        authors, judges = dict[str, str](), dict[str, str]()
         for agent, node, outcome in ((turn.agent, turn.node, turn.outcome) for turn in turns(told) if turn.outcome):
             tally[agent].update(("turns", node))
             if outcome.kind is Class.Quota:
@@ -97,14 +105,20 @@ def worth(runs: Iterable[Iterable[ev.Entry]]) -> list[Worth]:
             tally[handover.to_agent]["handovers_to"] += 1
         for step in told:
             _findings(step, tally, authors)
-        for state in (step.after for step in told[-1:]):
-            for c in state.candidates.values() if state.settings.pipeline.implementers > 1 else ():
-                tally[c.agent].update(entered=1, won=c.label == state.winner, empty=not c.changed)
-            winner = state.judging.tally.winner if state.judging.tally else ""
-            for seat, ranking in state.judging.rankings.items() if winner else ():
-                tally[state.seats[seat].agent].update(ranked=1, agreed=ranking.order[0] == winner)
+            new = step.after.judging.rankings.keys() - step.before.judging.rankings.keys()
+            judges |= {seat: step.after.seats[seat].agent for seat in new}
+            if _decided(step):
+                _contest(step.before, tally, judges)
     plain, parts = {*Worth.__struct_fields__} - {"agent", "quota_usd", "fixes"}, sorted(tally.items())
     return [Worth(a, quota_usd=usd[a], fixes={n: t[n] for n in FIX_NODES if t[n]}, **{n: t[n] for n in plain}) for a, t in parts]
+
+
+def _contest(state: RunState, tally: defaultdict[str, Counter[str]], judges: dict[str, str]) -> None:
+    """Who entered, won or brought nothing, and whose first choice won."""
+    for c in state.candidates.values():
+        tally[c.agent].update(entered=1, won=c.label == state.winner, empty=not c.changed)
+    for seat, ranking in state.judging.rankings.items():
+        tally[judges[seat]].update(ranked=1, agreed=ranking.order[0] == state.winner)
 
 
 def _findings(step: Step, tally: defaultdict[str, Counter[str]], authors: dict[str, str]) -> None:

@@ -4,7 +4,7 @@ from functools import partial
 
 import pytest
 
-from nightcrew.app.stats import kendall, share, stats, told, worth
+from nightcrew.app.stats import kendall, share, stats, told
 from nightcrew.core.effects import StartTurn
 from nightcrew.core.events import TurnEnded
 from nightcrew.core.settings import Pipeline
@@ -31,7 +31,7 @@ def played() -> Sim:
 def test_what_each_agent_was_worth() -> None:
     """Turns, handovers, the cost of quota, fixes by node; of two findings one was adopted, an id nobody raised counts for nobody."""
     entries = played().entries
-    alpha, beta, gamma = worth([entries, entries])
+    alpha, beta, gamma = stats([entries, entries]).agents
     assert (alpha.agent, alpha.reviews, alpha.silent, alpha.submitted, alpha.adopted) == ("alpha", 4, 2, 4, 2)
     assert (beta.handovers_from, beta.quota_turns, round(beta.quota_usd, 2), beta.fixes) == (2, 2, 0.02, {"fix": 2})
     assert (gamma.handovers_to, gamma.fixes, gamma.quota_turns) == (2, {"fix": 2}, 0)
@@ -42,7 +42,7 @@ def test_a_claim_without_a_change_adopts_nothing() -> None:
     sim = Sim(story(reviewer="alpha", fixer="beta", pipeline=Pipeline(plan=False)))
     sim.fails("alpha", good(FOUND, session="r"), node="review", times=1)
     sim.fails("beta", good(FixReport(("R1-1-1",)), session="f"), node="fix", times=1)
-    rows = {row.agent: row for row in worth([sim.run().entries])}
+    rows = {row.agent: row for row in stats([sim.run().entries]).agents}
     assert (rows["alpha"].submitted, rows["alpha"].adopted) == (2, 0)
 
 
@@ -85,6 +85,20 @@ def test_kendalls_w(orders: list[str], w: float | None) -> None:
 def test_wilson_intervals(k: int, n: int, told: str) -> None:
     """As tables of the score interval have them, also where nothing or all was seen."""
     assert share(k, n) == f"{told} likely"
+
+
+def test_only_what_was_decided_is_counted_and_all_of_it() -> None:
+    """A competition that goes on has nobody who lost it; in a run of two iterations both count; a ranking is its author's, whoever votes."""
+    pipeline = Pipeline(plan=False, reviewers=0, implementers=2, iterations=2, deliberate_rounds=0)
+    sim = Sim(story(roster="alpha beta j1 j2", developer="alpha beta", judge="j1 j2", pipeline=pipeline))
+    sim.world.prefer = {"judge-1": "BA"}
+    sim.fails("j1", bad(Class.Refused, "no"), node="vote")
+    sim.run(until=lambda s: s.state.judging.step == "vote")
+    assert [(row.entered, row.won, row.ranked) for row in stats([sim.entries]).agents] == [(0, 0, 0)] * 4
+    found = stats([sim.run().entries])
+    rows = {row.agent: row for row in found.agents}
+    assert (rows["alpha"].entered, rows["beta"].entered, rows["alpha"].won + rows["beta"].won) == (2, 2, 2)
+    assert (rows["j1"].ranked, rows["j2"].ranked, sum(found.decided.values())) == (2, 4, 2)
 
 
 def competed() -> Sim:
