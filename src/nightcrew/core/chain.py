@@ -25,18 +25,11 @@ ONCE_MORE = frozenset({Class.Crashed, Class.InvalidOutput})
 COLD = frozenset({Class.SessionNotFound, Class.SessionInUse, Class.ContextTooLong})
 ROSTER_NODES = frozenset({"advise", "implement", "judge", "deliberate", "vote", "review", "revote"})
 """Nodes whose walk stops when two neighbours fail alike: a fault of the prompt must not burn the roster."""
-FIX_NODES = (
-    "fix",
-    "gate-fix",
-    "land",
-    "rebase",
-)  # every consumer of the fixer chain records its handovers under exactly one of these
+FIX_NODES = ("fix", "gate-fix", "land", "rebase")  # each consumer of the fixer chain records its handovers under one of these
 FIX_SEAT = SeatKey("fix")
 LOST_IN_A_ROW = 3
 REASKS = 2  # for an answer in the right shape
 _REASK = "Your last answer did not end with a JSON object of the asked shape. Give it now, from what you know already."
-
-
 Then = Callable[[RunState, Outcome | Failure], RunState]
 
 

@@ -283,18 +283,14 @@ def _brief(state: RunState, trouble: Trouble, host: Candidate) -> Brief:
     tried = f"This is attempt {trouble.attempts + 1}; level {max(1, trouble.level)} of 4." if trouble.attempts else ""
     before = "\n".join(f"- {r.summary}{' (left out: it conflicts)' if r.left_out else ''}" for r in trouble.repairs)
     findings = "\n".join(f"- {f.id}: {f.why}" for f in state.open_findings)
-    return b.brief(
-        b.HOUSE,
-        *b.task(state),
-        *b.plan(state),
-        *b.change(host.change.patch),
-        f"# What failed\n\nPhase {trouble.failed_phase}, role {failure.role}: {failure.reason}. {tried}",
+    failed = f"# What failed\n\nPhase {trouble.failed_phase}, role {failure.role}: {failure.reason}. {tried}"
+    known, seen = (
+        (b.HOUSE, *b.task(state), *b.plan(state), *b.change(host.change.patch)),
         b.quoted(failure.detail, b.OUTPUT_LIMIT),
-        f"# Repairs so far\n\n{before}" if before else None,
-        f"# Open findings\n\n{findings}" if findings else None,
-        "# What you are asked\n\nFind the cause and mend it, in the work or in what it needs, so that the step can be made again. "
-        "Close with one line on what you did.",
     )
+    so_far = (f"# Repairs so far\n\n{before}" if before else None, f"# Open findings\n\n{findings}" if findings else None)
+    ask = "# What you are asked\n\nFind the cause and mend it, in the work or in what it needs, so that the step can be made again. "
+    return b.brief(*known, failed, seen, *so_far, ask + "Close with one line on what you did.")
 
 
 def _host(state: RunState) -> Candidate | None:

@@ -71,13 +71,9 @@ def _plain(state: RunState) -> CommitText:
 
 
 def _brief(state: RunState) -> Brief:
-    return b.brief(
-        b.LOOK_ONLY,
-        *b.task(state),
-        *b.change(state.chosen.change.patch, "The change"),
-        "# What you are asked\n\nWrite the commit message of this change: what it does and why, no trailers, no mention of an agent.\n\n"
-        + reading.json_answer(SHAPE),
-    )
+    known = (b.LOOK_ONLY, *b.task(state), *b.change(state.chosen.change.patch, "The change"))
+    ask = "Write the commit message of this change: what it does and why, no trailers, no mention of an agent."
+    return b.brief(*known, f"# What you are asked\n\n{ask}\n\n{reading.json_answer(SHAPE)}")
 
 
 def _made(state: RunState, event: events.CommitMade) -> RunState:

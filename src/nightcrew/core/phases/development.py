@@ -101,17 +101,11 @@ def _brief(state: RunState, at: Lane, *, memory: bool) -> Brief:
     verify = state.settings.verify
     gate = "\n".join(f"- `{line}`" for line in dict.fromkeys((*verify.check, *verify.gate)))
     so_far = candidate.change.patch if candidate and candidate.changed else None
+    decides = f"# What decides\n\nThese commands must pass in the end:\n\n{gate}" if gate else None
     blind = "Others do the same task, and blind judges compare the files: let nothing in them tell who wrote them."
-    return b.brief(
-        b.HOUSE,
-        *b.task(state),
-        *b.plan(state),
-        *b.preflight(state),
-        f"# What decides\n\nThese commands must pass in the end:\n\n{gate}" if gate else None,
-        *b.change(so_far, "The work so far (already in your folder)"),
-        blind if state.settings.pipeline.implementers > 1 else None,
-        closing,
-    )
+    known = (b.HOUSE, *b.task(state), *b.plan(state), *b.preflight(state), decides)
+    done = b.change(so_far, "The work so far (already in your folder)")
+    return b.brief(*known, *done, blind if state.settings.pipeline.implementers > 1 else None, closing)
 
 
 def _collected(state: RunState, at: Lane, event: events.EffectAnswer) -> RunState:
