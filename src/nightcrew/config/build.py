@@ -131,8 +131,10 @@ def _too_far(machine: Layer, theirs: Layer) -> Iterator[Mistake]:
 def _notes(values: Mapping[str, Any], chains: Roles, limits: Limits, unpriced: str) -> Iterator[str]:
     wanted = {AgentRole.Planner: values.get("pipeline.plan"), AgentRole.Reviewer: values.get("pipeline.reviewers")}
     off = {role for role, told in wanted.items() if told is not None and not told}
-    yield from (told for role, told in NOBODY.items() if not chains.chain(role) and role not in off)
     implementers, able = values.get("pipeline.implementers", 1), chains.chain(AgentRole.Developer)
+    yield from (NOBODY[role] for role in NOBODY if not chains.chain(role) and role not in off and (able or role == "developer"))
+    if not values.get("verify.gate"):
+        yield "no gate is set: nothing is tested before it lands (verify.gate; nightcrew init proposes one)"
     if implementers > len(able) > 0:
         yield f"{implementers} implementers and {len(able)} agents that can: {', '.join(able)} work more than once"
     if unpriced and not limits.usd.mine:

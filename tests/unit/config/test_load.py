@@ -17,6 +17,7 @@ KINDS = {
     "command": KindInfo((Answers.Edit,), argv=True, model=False),
     "scripted": KindInfo(ALL, argv=True),
 }
+GATE = '[verify]\ngate = "make check"\n'
 THREE = """
 [[agents]]
 id = "a"
@@ -52,7 +53,7 @@ def test_no_file_at_all_is_the_defaults_and_the_roster_that_was_found(tmp_path: 
     assert (config.roster, config.settings, config.limits) == (found, Settings(), Limits())
     assert (config.max_turns, config.digest, config.origins) == (4, "", {})
     assert chain(config, AgentRole.Reviewer) == ["claude"]
-    assert not config.notes
+    assert [note.split(":")[0] for note in config.notes] == ["no gate is set"]
 
 
 def test_a_file_that_names_agents_replaces_the_found_roster(tmp_path: Path) -> None:
@@ -127,7 +128,7 @@ def test_agents_of_one_login_cool_together_unless_they_bring_their_own(tmp_path:
 
 def test_roles_that_nobody_named_follow_the_developer(tmp_path: Path) -> None:
     """Rulings 26 and 46: the developer's list for most, rotated by one for judge and reviewer, cut to who can answer."""
-    config = read(tmp_path, THREE)
+    config = read(tmp_path, GATE + THREE)
     assert chain(config, AgentRole.Developer) == ["a", "b", "ruff"]
     assert chain(config, AgentRole.Planner) == ["a", "b"]
     assert chain(config, AgentRole.Synthesizer) == ["a", "b"]
@@ -158,7 +159,7 @@ def test_duplicate_ids_in_a_chain_count_at_their_first_place_and_are_warned_of(t
     assert (warning.line, '"ruff"' in warning.text) == (THREE.count("\n") + 4, True)
 
 
-ONLY_EDITS = '[[agents]]\nid = "ruff"\nkind = "command"\ncommand = ["ruff"]\nprice = 0\n'
+ONLY_EDITS = GATE + '[[agents]]\nid = "ruff"\nkind = "command"\ncommand = ["ruff"]\nprice = 0\n'
 
 
 def test_a_role_that_nobody_can_take_is_absent_and_noted_once(tmp_path: Path) -> None:
@@ -180,9 +181,17 @@ def test_what_was_switched_off_is_not_noted_as_missing(tmp_path: Path) -> None:
 
 def test_nobody_who_can_edit_is_said(tmp_path: Path) -> None:
     """A roster without an implementer loads (other verbs need the settings) and says so."""
-    config = read(tmp_path, '[[agents]]\nid = "t"\nkind = "claude"\nanswers = ["text"]\n')
+    config = read(tmp_path, GATE + '[[agents]]\nid = "t"\nkind = "claude"\nanswers = ["text"]\n')
     assert AgentRole.Developer not in config.roles.chains
-    assert config.notes[0].startswith("no agent can edit files")
+    assert config.notes == ("no agent can edit files: there is nobody to implement a task",)
+
+
+def test_a_run_without_a_gate_is_noted(tmp_path: Path) -> None:
+    """Law 7 is worth what the gate is worth: where none is set, that is said."""
+    without, with_one = (read(tmp_path, text + ONLY_EDITS.removeprefix(GATE)).notes for text in ("", GATE))
+    assert set(without) - set(with_one) == {
+        "no gate is set: nothing is tested before it lands (verify.gate; nightcrew init proposes one)"
+    }
 
 
 # ── limits and money ─────────────────────────────────────────────────────────────────────────────────────────────────
