@@ -6,6 +6,7 @@ import sys
 import tomllib
 from functools import cache
 from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Literal, NamedTuple, cast
 
@@ -68,6 +69,8 @@ def resolve(agent: Agent, path: str) -> Resolved:
     if runs == "player":
         script = agent.command[0]
         return Resolved(sys.executable) if os.access(script, os.R_OK) else Resolved("", f"{script} cannot be read")
+    if runs == "client" and find_spec("acp") is None:
+        return Resolved("", f"kind {agent.kind} needs the extra; in the clone: pip install '.[acp]'")
     name = agent.kind if runs == "program" else agent.command[0]
     before = _program(agent.program, path) if agent.program else Resolved("")
     return before if before.program else _program(name, path)

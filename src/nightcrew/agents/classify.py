@@ -7,6 +7,7 @@ import io
 import re
 import tomllib
 from collections.abc import Iterator
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -211,11 +212,9 @@ def _stream(out: str) -> Stream:
 def _decoded(text: str) -> dict[str, Any] | None:
     """An event, if this is one."""
     if text.lstrip()[:1] == "{":
-        try:
+        with suppress(ValueError):
             event: dict[str, Any] = msgspec.json.decode(text)
-        except ValueError:
-            return None
-        return None if _MARKS.isdisjoint(event) else event
+            return None if _MARKS.isdisjoint(event) else event
     return None
 
 

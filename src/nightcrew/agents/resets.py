@@ -160,9 +160,8 @@ def _moment(match: re.Match[str], now: float, host: str) -> Found | None:
         clock, zone = time(), _zone("", host)  # a day without a clock is that day where the reader is
         if _clocked(match):
             hour, half = int(said["hour"]), said["before"] or said["after"].lower()
-            hour = (
-                (hour % 12 if hour <= 12 else hour) + 12 * half.startswith(("p", "م", "午後", "下午", "오후")) if half else hour
-            )
+            late = 12 * half.startswith(("p", "م", "午後", "下午", "오후"))
+            hour = (hour % 12 if hour <= 12 else hour) + late if half else hour
             clock = time(hour, int(said["minute"] or 0), int(said["second"] or 0))
             zone = _zone(said["zone"] or said["plain"], host)
         here = datetime.fromtimestamp(now, zone)

@@ -16,8 +16,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from acp.connection import StreamEvent
 
-LOOKING = {"read", "search", "think", "fetch"}
-"""What an agent may do in a seat that only looks."""
+LOOKING = {"read", "search", "think", "fetch"}  # what an agent may do in a seat that only looks
 LARGEST = 256 * 1024 * 1024  # bytes of one message: a whole file may travel in it
 
 
@@ -70,9 +69,6 @@ def main(argv: list[str]) -> int:
     prompt = sys.stdin.buffer.read().decode(errors="replace")
     try:
         asyncio.run(converse(argv[0], argv[1], argv[2:], prompt))
-    except ImportError:
-        print("nightcrew: an agent of kind acp needs the extra: pip install 'nightcrew[acp]'", file=sys.stderr)
-        return 127
     except Exception as error:  # noqa: BLE001 — the agent's fault, told in one line
         print(f"nightcrew: {error}", file=sys.stderr)
     return 1

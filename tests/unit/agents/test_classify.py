@@ -24,6 +24,7 @@ from unit.agents.ends import End, died, returned
         ("input length and `max_tokens` exceed context limit: 179204 + 32000 > 200000, try again", Class.ContextTooLong),
         ("Error: --session-id can only be used with --resume if --fork-session is also specified.", Class.ConfigError),
         ("Unable to connect to API: unable to get local issuer certificate", Class.Network),
+        ("No auth type is selected. Please configure an auth type before running in non-interactive mode.", Class.Auth),
         ("Everything went well.", None),
     ],
 )
