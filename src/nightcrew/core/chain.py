@@ -250,7 +250,8 @@ def handed_over(state: RunState, handover: Handover) -> RunState:
     if state.owed:
         return state.but(owed=state.owed[1:])
     for call in state.calls.values():
-        if not _is(call, call.first, handover):
+        step, agents = call.entries[call.first : call.first + 2], (handover.from_agent, handover.to_agent)
+        if call.node != handover.node or tuple(agent for agent, _ in step) != agents or step[-1][1] != handover.seat:
             continue
         if call.first < call.at:
             return _keep(state, call, first=call.first + 1)
@@ -258,11 +259,6 @@ def handed_over(state: RunState, handover: Handover) -> RunState:
             moved = Call(node=call.node, seat=call.seat, entries=call.entries)
             return _keep(state, moved, at=call.at + 1, first=call.at + 1, before=failure_of(call.failed)[2])
     return state
-
-
-def _is(call: Call, index: int, handover: Handover) -> bool:
-    step, agents = call.entries[index : index + 2], (handover.from_agent, handover.to_agent)
-    return call.node == handover.node and tuple(agent for agent, _ in step) == agents and step[-1][1] == handover.seat
 
 
 def _handover(state: RunState, call: Call, index: int) -> Handover:

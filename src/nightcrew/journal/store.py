@@ -197,10 +197,9 @@ class Journal:
         row = self._db.row("snapshot", run)
         if row is None or row[2] != codec.state_key(kind):  # the key costs 8 ms: asked for only when there is a row
             return None
-        try:
+        with suppress(msgspec.MsgspecError):
             return row[0], msgspec.msgpack.decode(row[1], type=kind)
-        except msgspec.MsgspecError:
-            return None
+        return None
 
     def say(self, run: RunId, at: float, word: Event) -> int:
         """Leave a word for the run's driver, wake it, and give the word's id. Works whether anybody drives it or not."""
