@@ -127,7 +127,8 @@ def give_back(pool: Pool, run_id: str, proven: str, seats: tuple[str, ...] = ())
         slots.append(ws.slot)
         kept += [f"{saved.ref}: {saved.files} unsaved files"] if saved.ref else []
         kept += [f"too large to rescue: {path}" for path in saved.large]
-    return slots, (*kept, *(() if seats else landing.drop_run(pool.repo, run_id, proven)))
+    kept += [] if seats else [f"{ref}: its work is nowhere else" for ref in landing.drop_run(pool.repo, run_id, proven)]
+    return slots, tuple(kept)
 
 
 STEPS: dict[type[fx.Request], Callable[[Any, Ctx], ev.EffectAnswer]] = {

@@ -147,7 +147,8 @@ def target(repo: Repo, configured: str = "", remote: str = "", mode: str = "") -
     said = git(repo.top, "for-each-ref", "--format=%(refname)%00%(HEAD)%00%(symref)", "refs/heads", "refs/remotes")
     refs = {name: (head, symref) for name, head, symref in (line.split("\0") for line in said.splitlines())}
     heads = [name.removeprefix("refs/heads/") for name in refs if name.startswith("refs/heads/")]
-    listed = ", ".join(heads[:8]) or "none"
+    theirs = [name for name in heads if not name.startswith("nightcrew/")]  # what a run left is not meant
+    listed = ", ".join(theirs[:8]) or "none"
     chosen = _remote(repo, configured, remote)
     tracked = f"refs/remotes/{chosen}/"
     if configured:
@@ -160,9 +161,9 @@ def target(repo: Repo, configured: str = "", remote: str = "", mode: str = "") -
         found = re.match(r"ref: refs/heads/(\S+)\tHEAD", _asked(repo, "--symref", chosen, "HEAD"))
         branch = found[1] if found else ""
     current = next((name for name in heads if refs[f"refs/heads/{name}"][0] == "*"), "")
-    branch = branch or current or (heads[0] if len(heads) == 1 else "")
+    branch = branch or current or (theirs[0] if len(theirs) == 1 else "")
     if not branch:
-        hint = f"set [land] target to one of: {listed}" if heads else "make one: git switch -c main"
+        hint = f"set [land] target to one of: {listed}" if theirs else "make one: git switch -c main"
         raise UserError("which branch shall the work land on?", hint)
     return Target(branch, chosen, mode)
 
