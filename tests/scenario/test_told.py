@@ -51,7 +51,15 @@ def test_a_run_that_is_over_is_not_parked(solo: Crew) -> None:
     for verb in ("park", "cancel"):
         done = solo.call(verb, solo.run)
         assert (done.code, "is over already" in done.err) == (2, True)
+    late = solo.call("resume", solo.run, "--limit", "turns=9")
+    assert (late.code, "is over already" in late.err) == (2, True)
     assert solo.journal().words(solo.run) == ()
+
+
+def test_notes_are_told_when_a_run_begins(solo: Crew) -> None:
+    """What will be left out is said where the task is handed off, not only in `show`: here, that there is no gate."""
+    done = solo.call("run", "write the note")
+    assert done.out.startswith("note: no gate is set: nothing is tested before it lands")
 
 
 def test_trust_is_asked_for_once_at_a_terminal(solo: Crew) -> None:

@@ -124,6 +124,8 @@ def test_after_the_machine_was_down(crew: Crew) -> None:
         crew.rest(run)
     assert [s["run"] for s in crew.starts() if s["node"] == "implement"].count(first) == 1
     assert sorted(crew.state(run).phase for run in crew.runs()) == [PipelinePhase.Complete] * 3
+    both = crew.call("resume", "--all", first)
+    assert (both.code, "--all takes every run" in both.err) == (2, True)
     again = crew.call("resume", "--all")
     assert (again.code, again.out.strip()) == (0, "no run waits to go on")
 

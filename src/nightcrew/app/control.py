@@ -14,7 +14,7 @@ from nightcrew.agents import catalog
 from nightcrew.app import ground, story
 from nightcrew.app.home import hide, home_of, zone_of
 from nightcrew.app.seen import GONE
-from nightcrew.app.views import EXITS, answers, conclusion, headline
+from nightcrew.app.views import EXITS, answers, conclusion, count, headline
 from nightcrew.config.build import Config, trusted
 from nightcrew.config.values import environments, version
 from nightcrew.core import events as ev
@@ -77,7 +77,7 @@ def start(
     task, repo = _instruction(text, file), open_repo(cwd, env)
     config = ground.load_config(repo, env, overrides or {})
     if not trusted(home_of(env), repo_id(repo), config.digest):
-        told = f"nightcrew.toml of this repository would execute {len(config.executes)} things you have not trusted yet"
+        told = f"nightcrew.toml of this repository would execute {count(len(config.executes), 'thing')} you have not trusted yet"
         raise UserError(told, "look with `nightcrew trust --show`, then: nightcrew trust")
     roster, notes = _roster(config, env)
     mode, land = _check_rights(config, roster), config.settings.land
@@ -153,8 +153,7 @@ def _roster(config: Config, env: Mapping[str, str]) -> tuple[tuple[Agent, ...], 
     roster = []
     for agent in config.roster:
         program = found[agent.id].program
-        tells = bool(program) and catalog.kinds()[agent.kind].runs == "program"
-        told = version(program, env) if tells else ""
+        told = version(program, env) if program and catalog.kinds()[agent.kind].runs == "program" else ""
         roster.append(structs.replace(agent, program=program, version=told))
     bad = {
         agent.id: f"version {agent.version} {why}" for agent in roster if (why := catalog.misbehaves(agent.kind, agent.version))
@@ -269,6 +268,8 @@ def resume(run: RunId, env: Mapping[str, str], limits: Mapping[str, str], *, rec
     if all(gone) and not state.done and not reconfigure:
         hint = f"put one back, or take the settings as they are now: nightcrew resume --reconfigure {run}"
         raise UserError(f"no agent of run {run} is there any more: {'; '.join(gone)}", hint)
+    if state.done and (reconfigure or limits):
+        raise UserError(f"run {run} is over already", "hand off what is left as a new task")
     if reconfigure or limits:
         new = ground.load_config(open_repo(open_journal(env).place(state.started.repo), env), env, limits)
         wanted = structs.asdict(new.limits).items()
@@ -378,7 +379,7 @@ def _clean_one(journal: Journal, pool: workspace.Pool, run: RunId) -> Cleaned:
     if branch and state.phase is PipelinePhase.Complete:
         where, name = here.target(repo, state.started.target, state.started.remote or "none"), f"refs/heads/{branch}"
         if not landing.landed(repo, where, state.commit):
-            kept = (*kept, f"branch {branch}: not landed on {state.started.target}")
+            kept = (*kept, f"branch {branch}: not landed on {'/'.join(filter(None, (where.remote, where.branch)))}")
         elif git(repo, "rev-parse", "-q", "--verify", name, ok=(0, 1)) == state.commit:
             git(repo, "update-ref", "-d", name, state.commit)
             removed = (*removed, f"branch {branch}")

@@ -1,4 +1,4 @@
-"""What a run here would stand on: the settings that hold, trust in what they execute, the agents. Starts nothing, needs no engine."""
+"""What a run here would stand on: the settings that hold, trust in what they execute, the agents. Starts nothing but `AGENT --version`."""
 
 import shutil
 import sqlite3
@@ -113,7 +113,7 @@ def doctor(cwd: Path, env: Mapping[str, str]) -> tuple[list[Check], tuple[Row, .
         found = f"{row.program}{told}{'; ' if row.can else ''}{', '.join(row.can)}"
         checks.append(Check(f"agent {row.id}", ok=not row.missing, text=row.missing or found))
     if not any(not r.missing and AgentRole.Developer in r.roles for r in rows):
-        told = f"nobody can work; looked for {', '.join(catalog.looked_for())} on PATH"
+        told = "nobody can work" + f"; looked for {', '.join(catalog.looked_for())} on PATH" * (not config.roster)
         checks.append(Check("agents", ok=False, text=told, hint=f"describe one under [[agents]] in {MACHINE_FILE}"))
     return checks, resolved(config)
 

@@ -160,5 +160,6 @@ def told(seen: Stats) -> list[str]:
             f"  shown first and put first: {first} ({share(counts['first_shown'], counts['rankings'])})",
         ]
     if landed := counts["landed"]:
-        lines += [f"landed: {landed:g}, {counts['usd'] / landed:.2f} usd each, {counts['unpriced']:g} turns without a price"]
+        unpriced = count(int(counts["unpriced"]), "turn")
+        lines += [f"landed or ready: {landed:g}, {counts['usd'] / landed:.2f} usd each, {unpriced} without a price"]
     return lines or ["no agent took a turn yet"]

@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 
+from nightcrew.app.home import DRIVEN
 from nightcrew.app.story import Story, rivals
 from nightcrew.app.views import EXITS, Conclusion, clock, count, span
 from nightcrew.core.settings import VALVES
@@ -18,7 +19,7 @@ def recovery_told(story: Story) -> list[str]:
 
 def ending_told(end: Conclusion) -> list[str]:
     """The last words of `run`, `resume` and `watch`: how it stands, what comes next, how to undo it, where the story is."""
-    lines, show = [f"{end.short} {end.headline}"], f"nightcrew show {end.short}"
+    lines, show = [f"{end.short} {end.headline}{' (stopped)' * (end.word in DRIVEN)}"], f"nightcrew show {end.short}"
     lines += [f"  next: {end.next_command}"] if end.next_command not in {"", show} else []
     lines += [f"  undo: {end.undo}"] if end.undo and end.word == "landed" else []
     return [*lines, f"  the whole story: {show}"]

@@ -52,7 +52,7 @@ def headline(state: RunState) -> str:
 def _stands(state: RunState) -> tuple[str, str, str]:
     marker, question, resume = state.marker, blocked(state), f"nightcrew resume {short(state.started.run)}"
     if (landing := state.landing) and state.phase is PipelinePhase.Complete:
-        ready = "ready", landing.note, f"git merge --ff-only {landing.branch}"
+        ready = "ready", landing.note, f"git switch {shlex.quote(state.started.target)} && git merge --ff-only {landing.branch}"
         return ready if landing.mode == "branch" else ("landed", landing.note, f"git show {landing.commit[:12]}")
     if state.phase is PipelinePhase.Complete:
         done, there = "nothing was left to do, says every implementer", f"{state.started.target} has the change"

@@ -12,14 +12,12 @@ from nightcrew.app.home import ALL, STOPPED, rows
 from nightcrew.app.seen import RunId, seen
 from nightcrew.app.text import ending_told
 from nightcrew.app.views import conclusion
-from nightcrew.cli.output import aside, environment, folder, json_option, run_argument, say
+from nightcrew.cli.output import aside, environment, folder, json_option, printable, run_argument, say
 from nightcrew.cli.reading import screen
 from nightcrew.cli.verbs import TABLE
 from nightcrew.errors import UserError
 
 no_wait_option = click.option("--no-wait", is_flag=True, help="Leave (exit 3) when only time is waited for.")
-
-
 limit_option = click.option(
     "--limit", multiple=True, metavar="NAME=VALUE", help="usd, tokens, turns, wall (`none` lifts it), turn, idle …",
     callback=lambda _ctx, _option, given: {
@@ -52,6 +50,9 @@ def run(
     if trust or _trusts():
         ground.trust_here(folder(), environment())
     started = control.start(folder(), environment(), words, file_, overrides)
+    for note in () if json_ else control.view(started, environment()).started.notes:
+        with aside():
+            click.echo(printable(f"note: {note}"))
     return _drive(started, json_=json_, wait=not no_wait, detach=detach)
 
 
@@ -77,6 +78,8 @@ def resume(
     *, run: str | None, limit: dict[str, str], reconfigure: bool, take_over: bool, all_: bool, no_wait: bool, json_: bool
 ) -> int:
     """Let RUN (the newest here if none is named) go on where it was; nothing is paid twice."""
+    if all_ and (run or limit or reconfigure or take_over or no_wait):
+        raise UserError("--all takes every run as it is", "leave the rest out, or name one run without --all")
     if all_:
         return _resume_all(json_=json_)
     control.resume(found := seen(environment(), run).run, environment(), limit, reconfigure=reconfigure)

@@ -30,7 +30,7 @@ def agents(*, clear: str, json_: bool) -> None:
 @click.command
 @json_option
 def doctor(*, json_: bool) -> int:
-    """Look at machine, repository, agents and settings without starting anything; exit 1 if something will not do."""
+    """Look at machine, repository, agents (which tell their version) and settings; exit 1 if something will not do."""
     checks, settings = ground.doctor(folder(), environment())
     signs = ("NO" if not check.ok else "--" if check.name == "note" else "ok" for check in checks)
     told = [f"{sign}  {c.name}: {c.text}" + (f" ({c.hint})" if c.hint else "") for sign, c in zip(signs, checks, strict=True)]

@@ -38,6 +38,7 @@ TABLE = {  # verb: the module of this room where it lives, and its one line of h
     "classify": ("standing", "what nightcrew makes of an agent's output"),
     "completion": ("standing", "a script that completes words in your shell"),
 }
+ELSEWHERE = {"ls": "list", "status": "show", "start": "run", "stop": "park", "kill": "cancel", "rm": "clean", "help": "--help"}
 
 
 class Verbs(click.Group):
@@ -73,11 +74,12 @@ def nightcrew() -> None:
 
 
 def unknown(word: str) -> UserError:
-    """The mistake of a verb that does not exist."""
+    """The mistake of a verb that does not exist, with what other programs call so or the nearest that does."""
     from difflib import get_close_matches  # noqa: PLC0415 - only a mistake pays for it
 
-    near, help_ = get_close_matches(word, TABLE, 1, 0.6), 'nightcrew --help lists them; for a task: nightcrew run "…"'
-    return UserError(f"there is no verb '{word}'", f"did you mean: nightcrew {near[0]}" if near else help_)
+    near = ELSEWHERE.get(word) or "".join(get_close_matches(word, TABLE, 1, 0.6))
+    help_ = f"did you mean: nightcrew {near}" if near else 'nightcrew --help lists them; for a task: nightcrew run "…"'
+    return UserError(f"there is no verb '{word}'", help_)
 
 
 def run(argv: Sequence[str]) -> int:

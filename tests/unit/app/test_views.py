@@ -31,7 +31,11 @@ def test_ready_names_the_branch_and_the_command_that_merges_it() -> None:
     """Mode `branch` ends ready, with exit 0 and the next command (rulings 22)."""
     state = World(started("branch")).play().state
     said = conclusion(state)
-    assert (said.word, said.exit_code, said.next_command) == ("ready", 0, "git merge --ff-only nightcrew/a1b2/A")
+    assert (said.word, said.exit_code, said.next_command) == (
+        "ready",
+        0,
+        "git switch main && git merge --ff-only nightcrew/a1b2/A",
+    )
     assert headline(state) == "ready: branch nightcrew/a1b2/A"
 
 

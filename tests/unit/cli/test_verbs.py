@@ -12,7 +12,7 @@ from nightcrew.core.events import Noted
 from nightcrew.core.ids import RunId
 from nightcrew.journal.store import Journal
 from unit.app.worlds import RUN, World, started, written
-from unit.cli.faces import argv, environment, loaded, nightcrew
+from unit.cli.faces import ENTRY, argv, environment, loaded, nightcrew
 
 
 def test_help_reads_the_table_and_loads_no_verb(tmp_path: Path) -> None:
@@ -58,9 +58,12 @@ def test_every_verb_of_the_table_is_there(name: str) -> None:
     assert [p.name for p in verb.params if p.param_type_name == "option" and not getattr(p, "help", "")] == []
 
 
-@pytest.mark.parametrize(("typed", "meant"), [("lst", "list"), ("Show", "show"), ("resum", "resume"), ("cancle", "cancel")])
+@pytest.mark.parametrize(
+    ("typed", "meant"),
+    [("lst", "list"), ("Show", "show"), ("resum", "resume"), ("status", "show"), ("ls", "list"), ("stop", "park")],
+)
 def test_a_near_miss_is_told_the_verb(typed: str, meant: str) -> None:
-    """A mistyped verb is answered with the nearest one."""
+    """A mistyped verb is answered with the nearest one, one of other programs with ours that does it."""
     assert unknown(typed).hint == f"did you mean: nightcrew {meant}"
 
 
@@ -97,6 +100,19 @@ def test_a_persons_mistake_is_one_line_and_exit_2(tmp_path: Path, words: tuple[s
     assert said.err.startswith("nightcrew: ")
     assert said.err.count("\n") == 1
     assert "(" in said.err
+
+
+def test_an_extra_that_is_missing_is_said_before_anybody_is_paid(tmp_path: Path) -> None:
+    """An agent whose client is not installed cannot work; doctor and run say what to install, and look for no other program."""
+    file = tmp_path / "nightcrew/config.toml"
+    file.parent.mkdir()
+    file.write_text('[[agents]]\nid = "zed"\nkind = "acp"\ncommand = ["sh"]\n')
+    without = f"import sys; sys.modules['acp'] = None; {ENTRY}"
+    said = nightcrew(tmp_path, "doctor", cwd=tmp_path, entry=without, XDG_CONFIG_HOME=str(tmp_path))
+    assert said.code == 1
+    assert (
+        "NO  agent zed: kind acp needs the extra; in the clone: pip install '.[acp]'\nNO  agents: nobody can work (" in said.out
+    )
 
 
 def test_a_bug_is_one_line_and_its_traceback_a_private_file(tmp_path: Path) -> None:
