@@ -4,6 +4,7 @@ More of the kind, beside what each breaks: git of the workspace (`test_landing`)
 the person's files and keys (`test_house_rules`), supervisors and limits (`unit/proc`), hooks (`test_odd_hosts`, `test_operator`).
 """
 
+import os
 import socket
 import subprocess
 import sys
@@ -139,10 +140,13 @@ def test_a_server_left_behind(crew: Crew, mode: str) -> None:
 
 @pytest.mark.parametrize("mode", ["bwrap", "unshare"])
 def test_kill_everything(crew: Crew, mode: str) -> None:
-    """`kill -9 -1` reaches nothing but the turn itself: a crash, asked once more, landed."""
-    crew.solo({"node": "implement", "turn": 1, "do": [{"run": "kill -9 -1"}, {"exit": 1}]}, sandbox={"mode": mode})
+    """`kill -9 -1` reaches nothing but the turn itself: a crash, asked once more, landed. Not tried where it would reach the machine."""
+    ours = os.readlink("/proc/self/ns/pid")
+    kills = f'if [ "$(readlink /proc/self/ns/pid)" = "{ours}" ]; then touch {crew.played}/everybody; else kill -9 -1; fi'
+    crew.solo({"node": "implement", "turn": 1, "do": [{"run": kills}, {"exit": 1}]}, sandbox={"mode": mode})
     done = crew.call("run", "write the note")
     assert done.code == 0, done
+    assert not (crew.played / "everybody").exists()
     assert crew.seats()[-1] == "alpha@commit"
     assert crew.shown("main", "note.txt").endswith("four\n")
 
