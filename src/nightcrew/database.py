@@ -1,9 +1,10 @@
 """Files of our own that processes share: SQLite databases (3.40 will do) and locks that the kernel frees. Knows no run and no fact."""
 
+import ctypes
 import fcntl
 import os
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 from threading import RLock, get_native_id
@@ -117,13 +118,18 @@ def put(path: Path, data: bytes, mode: int = 0o600) -> None:
         aside.unlink(missing_ok=True)
 
 
-def sync_folder(folder: Path) -> None:
+def sync_folder(folder: Path, how: Callable[[int], object] = os.fsync) -> None:
     """Make a new or renamed file in `folder` outlive a power cut."""
     fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
-        os.fsync(fd)
+        how(fd)
     finally:
         os.close(fd)
+
+
+def sync_disk(folder: Path) -> None:
+    """Make all that was written to the disk of `folder` outlive a power cut."""
+    sync_folder(folder, ctypes.CDLL(None).syncfs)
 
 
 def locked(path: Path) -> int:

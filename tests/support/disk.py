@@ -14,3 +14,11 @@ def unplaced(path: Path) -> bool:
         except OSError:
             return False
     return bool(struct.unpack_from("=I", asked, 32 + 40)[0] & 4)  # FIEMAP_EXTENT_DELALLOC
+
+
+def places_late(folder: Path) -> bool:
+    """Whether the disk of `folder` gives new files their place only later, and tells."""
+    (control := folder / "control").write_bytes(b"x" * 10_000)
+    late = unplaced(control)
+    control.unlink()
+    return late

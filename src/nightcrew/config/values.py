@@ -12,11 +12,8 @@ from nightcrew.errors import UserError
 def environments(
     agents: Collection[Agent], env: Mapping[str, str], *, cwd: Path, timeout_s: float = 60.0
 ) -> tuple[dict[AgentId, dict[str, str]], frozenset[str]]:
-    """The variables of each agent: texts as they are (a leading `~/` is HOME), references looked up, a command once for all.
-
-    Then those that came from a reference: what has to be redacted wherever it turns up. `env` is nightcrew's own environment.
-    Raises UserError, which says the agent and the variable, never a value.
-    """
+    """The variables of each agent: texts as they are (a leading `~/` is HOME), references looked up, a command once for all. Raises UserError."""
+    # Then those that came from a reference: what has to be redacted wherever it turns up. `env` is nightcrew's own environment.
     ask = cache(lambda command: _printed(command, env, cwd, timeout_s))
     found = {agent.id: {name: _value(agent, name, env, ask) for name in agent.env} for agent in agents}
     return found, frozenset(found[a.id][name] for a in agents for name, told in a.env.items() if isinstance(told, SecretRef))

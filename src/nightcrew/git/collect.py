@@ -3,6 +3,7 @@
 import re
 from typing import Literal, NamedTuple
 
+from nightcrew.database import sync_disk
 from nightcrew.git import snapshot
 from nightcrew.git.repo import Repo, Target, pin, tip as find_tip
 from nightcrew.git.sealed import GitError, Place, dated, git, run
@@ -203,11 +204,13 @@ def _moved(repo: Repo, ws: Workspace, run_id: str, old: Synced, head: str, tree:
     if tree == tree_of(ws, old.tip):
         return old._replace(state="landed", note="nothing of it was left on the target's tip")
     snapshot.publish(repo, ws, run_id, f"rebased/{old.head[:12]}", head)
+    sync_disk(ws.path)
     return old._replace(state="rebased", head=head, tree=tree, note="")
 
 
 def _conflict(ws: Workspace, old: Synced, words: bytes) -> Synced:
     paths = snapshot.survey(ws).unmerged
+    sync_disk(ws.path)  # what a fact tells of a rebase outlives a power cut: who goes on with it finds it as it was
     lines = [line.strip() for line in words.decode(errors="replace").splitlines() if "CONFLICT" in line]
     return old._replace(state="conflict", paths=paths, note=lines[0] if lines else f"conflicts in {len(paths)} files")
 
@@ -252,6 +255,7 @@ def undo_rebase(repo: Repo, ws: Workspace, run_id: str, head: str) -> Synced:
         put_branch(ws, record, head)
         git(ws, "reset", "--hard", "-q")
         git(ws, "clean", "-ffdq")
+        sync_disk(ws.path)
     return Synced("undone", record.start, head, tree_of(ws, head))
 
 

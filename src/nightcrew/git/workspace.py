@@ -1,8 +1,6 @@
 """Workspaces: the pool of slots of one repository, leased to seats, reset, filled with local files, given back (rulings 15, 43)."""
 
-import ctypes
 import hashlib
-import os
 import shutil
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
@@ -12,7 +10,7 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from nightcrew.database import alone
+from nightcrew.database import alone, sync_disk
 from nightcrew.errors import UserError
 from nightcrew.git import slots, snapshot
 from nightcrew.git.collect import head_of, tree_of
@@ -121,9 +119,7 @@ def _set_up(pool: Pool, record: Record, *cleaning: str, then: Callable[[Workspac
     else:
         slots.fill_submodules(repo, ws)  # they borrow, too
     then(ws)
-    folder = os.open(pool.root, os.O_RDONLY)
-    ctypes.CDLL(None).syncfs(folder)  # a power cut leaves no emptied files in a workspace that is ready
-    os.close(folder)
+    sync_disk(pool.root)  # a power cut leaves no emptied files in a workspace that is ready
     slots.write_record(pool.root, replace(record, ready=True))
     return ws._replace(head=record.start, tree=tree_of(repo, record.start))
 

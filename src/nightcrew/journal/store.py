@@ -153,10 +153,8 @@ class Journal:
     def append(
         self, lease: Lease, expected: int, at: float, *events: Event, takes: tuple[int, ...] = (), line: str = ""
     ) -> tuple[Entry, ...]:
-        """Write facts right after entry `expected`, all or none; mark the words they came from as taken; keep `line` for lists.
-
-        Fold the entries given back: secrets are out of them. Raises `Fenced`, `SeqMoved`, `Unusable`.
-        """
+        """Write facts right after entry `expected`, all or none; mark the words they came from as taken; keep `line` for lists."""
+        # Fold the entries given back: secrets are out of them. Raises `Fenced`, `SeqMoved`, `Unusable`.
         clean = [codec.cleaned(event, self.redactor) for event in events]
         entries = tuple(Entry(seq, at, event) for seq, event in enumerate(clean, expected + 1))
         with self._db.transaction():

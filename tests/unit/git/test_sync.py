@@ -10,6 +10,7 @@ from nightcrew.git.repo import Target
 from nightcrew.git.slots import Workspace
 from nightcrew.git.snapshot import Rescued
 from nightcrew.git.workspace import Pool
+from support import disk
 from support.repos import bare_remote, commit, environment, git, make_repo, move_remote, refs, shallow_clone, shown, write
 
 RUN = "20260101-000000-a1b2"
@@ -286,3 +287,20 @@ def test_a_shallow_repository_follows_its_target_and_lands(source: Path, remote:
     assert git(ws.path, "cat-file", "-t", made) == "commit"
     assert landing.push(pool.repo, TARGET, moved, made).state == "landed"
     assert shown(remote, "main", "note.txt") == "one\nTWO\nthree\n"
+
+
+def test_a_rebase_is_on_the_disk_before_it_is_told(source: Path, remote: Path, pool: Pool, ws: Workspace) -> None:
+    """A power cut takes nothing of a conflict that waits, of one that was given up, or of work that was moved."""
+    if not disk.places_late(source):
+        pytest.skip("this file system places files at once, or does not tell")
+    head, large = work(ws), "x" * 10_000
+    move_remote(remote, {"note.txt": "one\n2\nthree\n", "large.txt": large})
+    assert synced(pool, ws, head).state == "conflict"
+    assert not disk.unplaced(ws.path / "large.txt")
+    write(ws.path, {"code.py": large})
+    sync.undo_rebase(pool.repo, ws, RUN, head)
+    assert not disk.unplaced(ws.path / "code.py")
+    moved = move_remote(remote, {"note.txt": "one\ntwo\nthree\n", "more.txt": large})
+    found = synced(pool, ws, head)
+    assert (found.state, found.tip) == ("rebased", moved)
+    assert not disk.unplaced(ws.path / "more.txt")

@@ -13,7 +13,7 @@ from nightcrew.git import repo as repos, workspace
 from nightcrew.git.slots import Workspace, WorkspaceLost, read_record, remove, verify, write_record
 from nightcrew.git.snapshot import Rescued
 from nightcrew.git.workspace import Pool
-from support.disk import unplaced
+from support import disk
 from support.repos import (
     ODD_NAMES,
     add_submodule,
@@ -73,12 +73,10 @@ def test_a_lease_is_a_private_clone_at_the_start(source: Path, pool: Pool) -> No
 
 def test_a_workspace_is_on_the_disk_before_it_is_ready(source: Path, pool: Pool, tmp_path: Path) -> None:
     """A power cut leaves no emptied files in a workspace that the pool's record calls ready: they have a place on the disk."""
-    control = tmp_path / "control"
-    control.write_bytes(b"x" * 10_000)
-    if not unplaced(control):
+    if not disk.places_late(tmp_path):
         pytest.skip("this file system places files at once, or does not tell")
     leased = workspace.lease(pool, RUN, "impl-A", commit(source, {"large.txt": "x" * 10_000}), BRANCH)
-    assert not unplaced(leased.path / "large.txt")
+    assert not disk.unplaced(leased.path / "large.txt")
 
 
 def test_the_path_of_a_slot_says_nothing(source: Path, pool: Pool) -> None:
