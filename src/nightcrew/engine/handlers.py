@@ -1,7 +1,4 @@
-"""The table of handlers: each effect to what carries it out, and to what stops it. A handler probes first, then runs (law 4).
-
-The steps of git on a run's workspaces are here themselves; each answers the same when it is made again.
-"""
+"""What carries each effect out, and what stops it: a handler probes, then runs (law 4); a step of git made again answers the same."""
 
 import errno
 from collections.abc import Awaitable, Callable
