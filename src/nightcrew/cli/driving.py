@@ -20,9 +20,7 @@ from nightcrew.errors import UserError
 no_wait_option = click.option("--no-wait", is_flag=True, help="Leave (exit 3) when only time is waited for.")
 limit_option = click.option(
     "--limit", multiple=True, metavar="NAME=VALUE", help="usd, tokens, turns, wall (`none` lifts it), turn, idle …",
-    callback=lambda _ctx, _option, given: {
-        f"limits.{name.strip()}": value.strip() for name, _, value in (one.partition("=") for one in given)
-    },
+    callback=lambda _c, _o, given: {f"limits.{n.strip()}": v.strip() for n, _, v in (one.partition("=") for one in given)},
 )  # fmt: skip
 
 

@@ -203,13 +203,14 @@ def tip(repo: Repo, where: Target, *others: str) -> Tip:
             break
     else:
         raise UserError(f"no branch {where.branch} here, and no remote to fetch it from")
-    if where.mode == "local" and name != where.ref:
-        # What moves is the local branch: its tip, unless the remote has all of that and more.
+    if where.mode in {"local", "branch"} and name != where.ref:
         local = git(repo, "rev-parse", "-q", "--verify", where.ref, ok=(0, 1))
-        joint = git(repo, "merge-base", local, commit, ok=(0, 1)) if local else local
-        if joint not in {local, commit}:
-            note = f"{where.branch} and {where.remote}/{where.branch} went apart: the work stands on the local one"
-        commit = commit if joint == local else local
+        joint, there = git(repo, "merge-base", local, commit, ok=(0, 1)) if local else local, f"{where.remote}/{where.branch}"
+        if where.mode == "branch" and joint != local:
+            note = note or f"{where.branch} has commits that {there} lacks: the work stands on {there}, without them"
+        elif where.mode == "local" and joint != local:  # what moves is the local branch, unless the remote has all of it and more
+            note = f"{where.branch} and {there} went apart: the work stands on the local one" if joint != commit else note
+            commit = local
     return Tip(commit, note, tuple(more))
 
 

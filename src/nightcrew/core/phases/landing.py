@@ -34,7 +34,7 @@ def _arrived(state: RunState) -> RunState:
     moves = state.settings.land.mode != "branch" and not state.trying.as_branch
     if not moves or not state.contested or CONTESTED in state.questions:
         return state
-    text = "A reviewer rejects this work without a finding that blocks. Land it all the same?"
+    text = "A reviewer still rejects this work. Land it all the same?"
     return asking(state, CONTESTED, text, holds=True, how="yes | no (no leaves the finished branch)")
 
 
