@@ -203,12 +203,12 @@ def tip(repo: Repo, where: Target, *others: str) -> Tip:
             break
     else:
         raise UserError(f"no branch {where.branch} here, and no remote to fetch it from")
-    if where.mode in {"local", "branch"} and name != where.ref:
+    if where.mode and name != where.ref:
         local = git(repo, "rev-parse", "-q", "--verify", where.ref, ok=(0, 1))
         joint, there = git(repo, "merge-base", local, commit, ok=(0, 1)) if local else local, f"{where.remote}/{where.branch}"
-        if where.mode == "branch" and joint != local:
+        if where.mode != "local" and joint != local:
             note = note or f"{where.branch} has commits that {there} lacks: the work stands on {there}, without them"
-        elif where.mode == "local" and joint != local:  # what moves is the local branch, unless the remote has all of it and more
+        elif joint != local:  # what moves is the local branch, unless the remote has all of it and more
             note = f"{where.branch} and {there} went apart: the work stands on the local one" if joint != commit else note
             commit = local
     return Tip(commit, note, tuple(more))

@@ -239,8 +239,9 @@ def test_what_lands_locally_stands_on_the_local_branch_when_that_has_more(source
     git(source, "reset", "-q", "--hard", theirs)
     mine = commit(source, {"mine.txt": "x\n"})
     assert repos.tip(opened(source), where, "HEAD^{tree}") == Tip(mine, "", (git(source, "rev-parse", "HEAD^{tree}"),))
-    ahead = repos.tip(opened(source), where._replace(mode="branch"))
-    assert ahead == Tip(theirs, "main has commits that origin/main lacks: the work stands on origin/main, without them")
+    for mode in ("branch", "push"):
+        ahead = repos.tip(opened(source), where._replace(mode=mode))
+        assert ahead == Tip(theirs, "main has commits that origin/main lacks: the work stands on origin/main, without them")
     move_remote(remote, {"more.txt": "x\n"})
     apart = repos.tip(opened(source), where)
     assert apart.commit == mine
