@@ -39,6 +39,14 @@ REALS = {
 }
 
 
+SPEAKERS = {
+    "gemini": ("gemini", "--acp", "-m", "gemini-2.5-pro", "--skip-trust"),
+    "opencode": ("opencode", "acp"),
+    "qwen": ("qwen", "--acp", "-m", "model", "--auth-type", "openai"),
+}
+"""Programs that speak the Agent Client Protocol, and how each is told to."""
+
+
 def account(kind: str, url: str, home: Path) -> dict[str, str]:
     """The variables of an account that has only a dummy key for this service; what the program reads from files is in `home` then."""
     match kind:
@@ -52,7 +60,7 @@ def account(kind: str, url: str, home: Path) -> dict[str, str]:
             models = {"model": {"name": "model", "limit": {"context": 200000, "output": 8000}}}
             options = {"baseURL": f"{url}/v1", "apiKey": "sk-dummy"}
             lab = {"npm": "@ai-sdk/openai-compatible", "name": "lab", "options": options, "models": models}
-            return {"OPENCODE_CONFIG_CONTENT": json.dumps({"share": "disabled", "provider": {"lab": lab}})}
+            return {"OPENCODE_CONFIG_CONTENT": json.dumps({"share": "disabled", "model": "lab/model", "provider": {"lab": lab}})}
         case "gemini":
             _file(home / ".gemini/settings.json", '{"security": {"auth": {"selectedType": "gemini-api-key"}}}')
             return {"GOOGLE_GEMINI_BASE_URL": url, "GEMINI_API_KEY": "dummy"}
@@ -83,7 +91,7 @@ class Crew(NamedTuple):
         file = self.folder / "prompt"
         file.write_text(prompt)
         passed = {name: self.env[name] for name in catalog.kinds()[self.kind].passes if name in self.env}
-        slot, model = self.folder / "slot", REALS[self.kind].model
+        slot, model = self.folder / "slot", REALS[self.kind].model if self.kind in REALS else ""
         return Turn(program=str(self.program), prompt_file=file, cwd=slot, model=model, env=passed, **told)
 
     def start(self, turn: Turn) -> subprocess.Popen[bytes]:
@@ -123,13 +131,13 @@ class Bench(crew.Crew):
     def __init__(
         self, folder: Path, server: ModelServer, folders: Iterable[Path], kinds: tuple[str, ...], tables: dict[str, Any]
     ) -> None:
-        """Make the machine, the accounts and the settings."""
+        """Make the machine, the accounts and the settings; without `agents` among them each kind is one."""
         super().__init__(folder)
         self.server = server
         for kind in kinds:
             self.env |= environment(kind, folders, server, self.home)
         self.env["PATH"] = f"{self.env['PATH']}:{Path(sys.executable).parent}"
-        agents = [{"id": kind, "kind": kind, "model": REALS[kind].model} for kind in kinds]
+        agents = tables.pop("agents", [{"id": kind, "kind": kind, "model": REALS[kind].model} for kind in kinds])
         gate, land = {"gate": ["test -f new.txt"]}, {"mode": "local", "target": "main"}
         self.settle(*agents, **{"verify": gate, "land": land, "limits": {"usd": "none"}, **tables})
         self.git("switch", "-qc", "mine")

@@ -2,13 +2,15 @@
 
     acp.py look|work SESSION PROGRAM [ARGUMENT ...]      an empty SESSION begins a conversation
 
-The prompt comes on standard input. Output: every message of the agent, one a line. Ends when the prompt is answered, status 1 if badly.
+The prompt comes on standard input. Output: every message of the agent, one a line. When the prompt is answered it lets the agent end,
+which may still write the conversation down, and ends too: status 1 if badly.
 """
 
 from __future__ import annotations
 
 import asyncio
 import json
+import logging
 import os
 import sys
 from typing import TYPE_CHECKING, Any
@@ -17,60 +19,65 @@ if TYPE_CHECKING:
     from acp.connection import StreamEvent
 
 LOOKING = {"read", "search", "think", "fetch"}  # what an agent may do in a seat that only looks
+MODES = {"plan", "read-only"}  # what agents call looking only; in its other modes one may not ask at all
+PATIENCE_S = 1.0  # not every agent ends when its input does
 LARGEST = 256 * 1024 * 1024  # bytes of one message: a whole file may travel in it
 
 
 class Seat:
-    """What the agent may ask us: permission, which its rights answer. Files and terminals are its own."""
+    """What the agent may ask us: permission, which the seat's rights answer. Files and terminals are its own."""
 
     def __init__(self, rights: str) -> None:
         """Sit down with these rights."""
-        self.rights = rights
+        self.rights, self.answered = rights, False
 
-    async def request_permission(self, tool_call: Any, options: list[Any], **_: Any) -> Any:
+    async def asked(self, method: str, params: Any, told: object) -> Any:
         """The widest permission that is offered, or the mildest refusal; a request that cannot be answered so is cancelled."""
-        from acp.schema import AllowedOutcome, DeniedOutcome, RequestPermissionResponse  # noqa: PLC0415
+        from acp.exceptions import RequestError  # noqa: PLC0415
 
-        allowed = self.rights == "work" or tool_call.kind in LOOKING
+        if told:
+            return None  # on the output already
+        if method != "session/request_permission":
+            raise RequestError.method_not_found(method)
+        allowed = self.rights == "work" or params["toolCall"].get("kind") in LOOKING
         wanted = ("allow_always", "allow_once") if allowed else ("reject_once", "reject_always")
-        found = next((option.option_id for kind in wanted for option in options if option.kind == kind), None)
-        chosen = AllowedOutcome(outcome="selected", option_id=found) if found else DeniedOutcome(outcome="cancelled")
-        return RequestPermissionResponse(outcome=chosen)
+        found = next((option["optionId"] for kind in wanted for option in params["options"] if option["kind"] == kind), None)
+        return {"outcome": {"outcome": "selected", "optionId": found} if found else {"outcome": "cancelled"}}
 
-    async def session_update(self, **_: Any) -> None:
-        """Nothing to do: it is on the output already."""
-
-
-def heard(event: StreamEvent) -> None:
-    """Pass on what the agent says, up to its answer to the prompt: not every agent ends when its input does, whoever started us ends it."""
-    if event.direction == "incoming":
-        print(json.dumps(event.message, separators=(",", ":")), flush=True)
-        if "stopReason" in (event.message.get("result") or {}):
-            os._exit(0)
+    def heard(self, event: StreamEvent) -> None:
+        """Pass on what the agent says, up to its answer to the prompt."""
+        if event.direction == "incoming" and not self.answered:
+            print(json.dumps(event.message, separators=(",", ":")), flush=True)
+            self.answered = "stopReason" in (event.message.get("result") or {})
 
 
 async def converse(rights: str, session: str, argv: list[str], prompt: str) -> None:
     """Start the agent, open or load the conversation, ask."""
-    from acp import PROTOCOL_VERSION, spawn_agent_process, text_block  # noqa: PLC0415 — heavy, and an extra
+    from acp.stdio import spawn_stdio_connection  # noqa: PLC0415 — heavy, and an extra
 
-    how: dict[str, Any] = {"transport_kwargs": {"limit": LARGEST, "stderr": None}, "observers": [heard]}
-    seat: Any = Seat(rights)
-    async with spawn_agent_process(seat, *argv, env=os.environ, cwd=os.getcwd(), **how) as (agent, _):
-        await agent.initialize(protocol_version=PROTOCOL_VERSION)
-        if session:
-            await agent.load_session(cwd=os.getcwd(), session_id=session, mcp_servers=[])
-        else:
-            session = (await agent.new_session(cwd=os.getcwd(), mcp_servers=[])).session_id
-        await agent.prompt(session_id=session, prompt=[text_block(prompt)])
+    seat, how = Seat(rights), dict[str, Any](limit=LARGEST, stderr=None, shutdown_timeout=PATIENCE_S)
+    async with spawn_stdio_connection(seat.asked, *argv, env=os.environ, observers=[seat.heard], **how) as (agent, _):
+        await agent.send_request("initialize", {"protocolVersion": 1, "clientCapabilities": {}})
+        place = {"cwd": os.getcwd(), "mcpServers": [], **({"sessionId": session} if session else {})}
+        opened = await agent.send_request("session/load" if session else "session/new", place) or {}
+        here = {"sessionId": session or opened["sessionId"]}
+        modes = {mode["id"] for mode in (opened.get("modes") or {}).get("availableModes", ())}
+        for mode in MODES & modes if rights == "look" else ():
+            await agent.send_request("session/set_mode", {**here, "modeId": mode})
+        await agent.send_request("session/prompt", {**here, "prompt": [{"type": "text", "text": prompt}]})
 
 
 def main(argv: list[str]) -> int:
     """One turn."""
-    prompt = sys.stdin.buffer.read().decode(errors="replace")
+    logging.disable()  # what the package notes on the way is no word of the agent's
     try:
-        asyncio.run(converse(argv[0], argv[1], argv[2:], prompt))
+        asyncio.run(converse(argv[0], argv[1], argv[2:], sys.stdin.buffer.read().decode(errors="replace")))
+    except ConnectionError:
+        print("nightcrew: the agent ended before it answered", file=sys.stderr)
     except Exception as error:  # noqa: BLE001 — the agent's fault, told in one line
-        print(f"nightcrew: {error}", file=sys.stderr)
+        print(f"nightcrew: {error}".partition("\n")[0], file=sys.stderr)
+    else:
+        return 0
     return 1
 
 
