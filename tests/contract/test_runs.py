@@ -96,7 +96,9 @@ def test_codex_out_of_quota_hands_over_too(bench: Callable[..., Bench]) -> None:
     done = real.call("run", "Add a note")
     assert done.code == 0, done
     assert handed(real)[0] == ("codex", "claude")
-    assert real.facts(TurnEnded)[0].outcome.reset_at
+    lost = real.facts(TurnEnded)[0].outcome
+    assert lost.window == "five_hour"
+    assert lost.reset_at
 
 
 def test_an_overloaded_service_is_asked_again_later(bench: Callable[..., Bench]) -> None:

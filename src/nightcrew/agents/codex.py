@@ -1,19 +1,23 @@
 """Adapter for Codex: its command line, its stream of JSON lines, its ways to fail (measured on 0.171.0)."""
 
-from nightcrew.agents import reading
+from nightcrew.agents import reading, resets
 from nightcrew.agents.base import Exit, Judged, Launch, Turn
+from nightcrew.core.work import Class
 
 # The first costs 5 s at every good end without a network.
-QUIET = ("analytics.enabled=false", "check_for_update_on_startup=false")
+QUIET = ("-c", "analytics.enabled=false", "-c", "check_for_update_on_startup=false")
+# When a quota is back stands to the second only in what it keeps of a conversation: after a bad end the last such record is printed too.
+SHELL = """trap : INT TERM; "$@"; code=$?; [ $code = 0 ] || { cd "${CODEX_HOME:-$HOME/.codex}/sessions" && ls -t */*/*/rollout-*.jsonl |
+head -1 | xargs -r grep -h '"rate_limits":{' | tail -1; } 2>/dev/null; exit $code"""
+WINDOWS = {300: "five_hour", 10080: "seven_day"}  # minutes
 STOP = (("INT", 5.0), ("TERM", 2.0))  # at TERM alone it leaves what its tools started
 LOOPS = ("Reconnecting... waiting for network", 5)  # about once a minute, for ever
 
 
 def command(turn: Turn) -> Launch:
     """One turn: prompt on stdin. Options stand before `resume`, and the rights are told each time: they are not remembered."""
-    argv = [turn.program, "exec", "--json", "--skip-git-repo-check", "-C", str(turn.cwd)]
-    argv += [part for quiet in QUIET for part in ("-c", quiet)]
-    argv += ["-m", turn.model] if turn.model else []
+    argv = ["/bin/sh", "-c", SHELL, "sh", turn.program, "exec", "--json", "--skip-git-repo-check", "-C", str(turn.cwd)]
+    argv += [*QUIET, "-m", turn.model] if turn.model else QUIET
     argv += ["-s", "read-only"] if turn.read_only else ["--dangerously-bypass-approvals-and-sandbox"]
     argv += ["resume", turn.resume, "-"] if turn.resume else ["-"]
     home = turn.env.get("CODEX_HOME") or "~/.codex"
@@ -25,7 +29,7 @@ def command(turn: Turn) -> Launch:
 
 def judge(turn: Turn, end: Exit, out: bytes, err: bytes, now: float, zone: str) -> Judged:
     """`turn.completed` is the good end; its count is the whole conversation's. A malformed id silently begins another conversation."""
-    told = reading.Told()
+    told, spent = reading.Told(), reading.Line()
     for line in told.lines(out):
         match line:
             case {"type": "thread.started", "thread_id": str(session)}:
@@ -39,6 +43,11 @@ def judge(turn: Turn, end: Exit, out: bytes, err: bytes, now: float, zone: str) 
                 told.fail(said)
             case {"type": "error", "message": str(said)} if end.stopped_by == "loop":
                 told.fail(said)
+            case {"type": "event_msg", "payload": {"rate_limits": dict(limits)}}:
+                used = [one for one in limits.values() if isinstance(one, dict) and reading.total(one, "used_percent") >= 100]
+                spent = max(used, key=lambda one: reading.total(one, "resets_at"), default=spent)
             case _:
                 pass  # an `error` alone is only a try that is made again, an item of that type a warning
-    return reading.judged(told, turn, end, err, now, zone)
+    found, at = reading.judged(told, turn, end, err, now, zone), resets.instant(spent.get("resets_at"), now) or now
+    exact = found._replace(reset_at=at, window=WINDOWS.get(spent.get("window_minutes", 0), ""))
+    return exact if found.kind is Class.Quota and at > now else found

@@ -73,7 +73,11 @@ def judged(told: Told, turn: Turn, end: Exit, err: bytes, now: float, zone: str)
     else:
         found, at = _unfinished(told, end, err, now, zone)
     said = told.answer or None if end.stopped_by else None  # what our limit cut off is kept
-    found = found._replace(session=told.session, tokens=told.tokens, usd=told.usd, answer=found.answer or said)
+    return timed(found._replace(session=told.session, tokens=told.tokens, usd=told.usd, answer=found.answer or said), at, now)
+
+
+def timed(found: Judged, at: float | None, now: float) -> Judged:
+    """With when its limit ends: an allowance comes back then, anything else may be asked again after a span."""
     if at is None or found.kind is Class.Quota:
         return found._replace(reset_at=at)
     return found._replace(retry_after_s=at - now) if found.kind in {Class.RateLimit, Class.Overloaded} else found

@@ -52,8 +52,43 @@ def test_other_ends_are_failures(end: End, kind: Class) -> None:
     assert (found.kind, found.answer) == (kind, None)
 
 
+NOON = 1_794_312_000.0  # 2026-11-10, in UTC
+
+
+@pytest.mark.parametrize(
+    ("out", "err", "kind", "reset_at"),
+    [
+        (b"You've hit your limit \xc2\xb7 resets 3pm (UTC)\n", b"", Class.Quota, NOON + 3 * 3600),
+        (b"working ...\n", b"trace\nError: 429 quota exceeded for this month\n\n", Class.Quota, None),
+        (b"", b"API Error: 529 Overloaded\n", Class.Overloaded, None),
+        (b'{"type":"result","is_error":true,"result":"Credit balance is too low"}\n', b"", Class.Billing, None),
+        (b"", b"Error: 401 Unauthorized\n", Class.Auth, None),
+        (
+            b"",
+            b"Error: usage limit reached\nFAILED tests/test_quota.py::test_rate_limit - assert 429 == 200\n",
+            Class.Crashed,
+            None,
+        ),
+        (b"I wrote a test for 'Error: usage limit reached'.\n", b"", Class.Crashed, None),
+        (b"", b"Error: cannot read config\n", Class.Crashed, None),
+    ],
+)
+def test_its_last_line_may_say_that_it_must_wait(out: bytes, err: bytes, kind: Class, reset_at: float | None) -> None:
+    """A last line that is an error or a notice of a quota, a login or money is believed after a bad end, and its reset; no other words are."""
+    found = command.judge(turn("tool"), End(1), out, err, NOON, "UTC")
+    assert (found.kind, found.reset_at, found.answer) == (kind, reset_at, None), found
+
+
+def test_what_may_be_asked_again_tells_the_span() -> None:
+    """A limit that ends soon is waited for; after a good end, a signal or a limit of ours the words do not count."""
+    err = b"Error: rate limit exceeded, try again in 20 seconds\n"
+    assert command.judge(turn("tool"), End(1), b"", err, NOON, "UTC").retry_after_s == 20
+    ends = (End(), died(9), died(15, "total"), End(127))
+    assert not {command.judge(turn("tool"), end, b"", err, NOON, "UTC").kind for end in ends} & {Class.RateLimit, Class.Quota}
+
+
 def test_words_of_failure_do_not_decide() -> None:
-    """A program of which nothing is known is not searched for phrases: status 1 is a crash, whatever it says."""
+    """A program of which nothing is known is not searched for phrases: a line that is no error by its form is a crash, whatever it says."""
     found = command.judge(turn("tool"), End(1), b"", b"rate limit exceeded, try again at 9am\n", 0.0, "")
     assert (found.kind, found.reset_at) == (Class.Crashed, None)
     assert found.reason == "exit status 1: rate limit exceeded, try again at 9am"
