@@ -140,6 +140,8 @@ def _printed(out: str | None, err: str, end: Exit | None, now: float, zone: str)
 def _pieces(text: str, end: Exit | None, *, alone: bool) -> Iterator[str]:
     """The pieces of a text that speak of an error: what follows each beginning of one, the last first; then all of it, if that may be."""
     tail = text[-resets.TAIL :]
+    if tail.lstrip().startswith("HTTP/"):  # head and body are one answer
+        yield tail
     yield from (tail[start:] for start in _starts(tail, end)[:-9:-1])
     if trailer := table().shapes["trailer"].search(tail):
         yield trailer[0]
@@ -190,7 +192,8 @@ def plain(text: str) -> tuple[str, ...]:
 
 def _is_notice(answer: str) -> bool:
     """Whether an answer is nothing but a known notice."""
-    return len(answer) <= NOTICE and table().shapes["opener"].match(plain(answer)[0]) is not None and known(answer)[0] is not None
+    opens = len(answer) <= NOTICE and table().shapes["opener"].match(plain(answer)[0])
+    return bool(opens) and not table().shapes["speaks"].search(answer.lstrip(), 1) and known(answer)[0] is not None
 
 
 def _stream(out: str) -> Stream:
@@ -267,17 +270,6 @@ def _dict(value: object) -> dict[str, Any]:
 
 def _text(value: object) -> str:
     return value if isinstance(value, str) else ""
-
-
-def word(*fields: object) -> Class | None:
-    """The class of the first of these field values that is known: a word made for machines, or an HTTP status."""
-    return next((kind for field in fields if field and (kind := status(field, str(field)))), None)
-
-
-def status(number: object, said: str) -> Class | None:
-    """The class of an HTTP status and the message that came with it; the message alone where there was no answer."""
-    by_number = table().statuses.get(number) if isinstance(number, int) else None
-    return by_number if by_number is not None and number not in VAGUE else known(said)[0] or by_number
 
 
 def one_line(text: str, width: int = 160) -> str:

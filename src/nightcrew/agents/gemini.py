@@ -39,7 +39,7 @@ def judge(turn: Turn, end: Exit, out: bytes, err: bytes, now: float, zone: str) 
                 if not told.closed:
                     http = (
                         f"status {end.code + 256}" if end.code >= 144 and not end.signal else ""
-                    )  # it is the HTTP status modulo 256
+                    )  # it is that of HTTP modulo 256
                     told.fail(str(error.get("message") or told.error), error.get("type"), http)
             case _:
                 pass

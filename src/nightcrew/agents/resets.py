@@ -114,14 +114,14 @@ def _value(name: str, value: str, now: float) -> float | None:
 
 
 def _notices(text: str, now: float, host: str) -> Found | None:
-    """The last sentence that tells when; else a full date with a clock, or a clock beside a place, in whatever language."""
+    """The last sentence that tells when; else a full date or a weekday with a clock, or a clock beside a place, in whatever language."""
     words, moments = grammar().words, grammar().moments
     found = [(at, 12) for bar in words["bar"].findall(text) if (at := instant(int(bar), now))]
     found += [one for lead in words["lead"].finditer(text) if (one := _after(text, lead.end(), now, host))]
     waits = (_span(text, own.end()) for own in words["own"].finditer(text))
     found += [(now + wait[0], wait[1]) for wait in waits if wait and wait[0] > OWN_S]
     if not found:
-        patterns = [moments[name] for name in ("ymd", "mdy", "cjk", "month_day", "day_month")]
+        patterns = [moments[name] for name in ("ymd", "mdy", "cjk", "month_day", "day_month", "weekday")]
         dated = [m for pattern in patterns for m in pattern.finditer(text) if m["hour"] and (m["year"] or m["zone"])]
         found = [one for match in (*moments["place"].finditer(text), *dated) if (one := _moment(match, now, host))]
     return found[-1] if found else None

@@ -1,10 +1,13 @@
 """What the real programs do that nobody would expect, each held against its adapter; and their command lines."""
 
 import json
+import os
+import subprocess
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec import structs
 
 from nightcrew.agents import catalog
 from nightcrew.agents.base import Judged, Launch, Turn
@@ -100,6 +103,40 @@ def test_options_of_codex_stand_before_resume() -> None:
     first = launch("codex", model="m").argv
     assert "resume" not in first
     assert first[-1] == "-"
+
+
+def test_codex_keeps_the_moment_of_its_reset(tmp_path: Path) -> None:
+    """After a bad end the newest record of its windows is printed too: of those that are used up the one that ends last counts."""
+    kept = {
+        "timestamp": "t",
+        "type": "event_msg",
+        "payload": {"type": "token_count", "rate_limits": {"limit_id": "codex", "credits": None}},
+    }
+    windows = {"primary": (300, NOW + 100.0), "secondary": (10080, NOW + 5000.0), "third": (43200, NOW + 9000.0)}
+    for name, (minutes, at) in windows.items():
+        used = 40.0 if name == "third" else 100.0
+        kept["payload"]["rate_limits"][name] = {"used_percent": used, "window_minutes": minutes, "resets_at": at}  # type: ignore[index]
+    day = tmp_path / "sessions/2026/11/30"
+    day.mkdir(parents=True)
+    (day / "rollout-1.jsonl").write_text(f"{json.dumps({'type': 'x'})}\n{json.dumps(kept, separators=(',', ':'))}\n")
+    program = tmp_path / "codex"
+    program.write_text("""#!/bin/sh
+cat > prompt
+echo '{"type":"turn.failed","error":{"message":"You have hit your usage limit. Try again at 9:19 AM."}}'
+exit ${WELL:-1}
+""")
+    program.chmod(0o755)
+    argv = catalog.adapter("codex").command(structs.replace(turn(), program=str(program))).argv
+    env = {"PATH": os.environ["PATH"], "CODEX_HOME": str(tmp_path)}
+    ended = subprocess.run(argv, cwd=tmp_path, env=env, input=b"the prompt", capture_output=True, check=False)
+    assert (ended.returncode, (tmp_path / "prompt").read_bytes()) == (1, b"the prompt")
+    found = catalog.adapter("codex").judge(turn(), End(1), ended.stdout, b"", NOW, "UTC")
+    assert (found.kind, found.reset_at, found.window) == (Class.Quota, NOW + 5000, "seven_day")
+    later = catalog.adapter("codex").judge(turn(), End(1), ended.stdout, b"", NOW + 6000, "UTC")
+    assert later.reset_at, "what is over is not believed: the sentence is"
+    assert (later.reset_at > NOW + 6000, later.window) == (True, "")
+    well = subprocess.run(argv, cwd=tmp_path, env={**env, "WELL": "0"}, input=b"", capture_output=True, check=False)
+    assert (well.returncode, len(well.stdout.splitlines())) == (0, 1)
 
 
 def test_a_log_before_the_stream_of_codex() -> None:
@@ -207,6 +244,31 @@ def test_mini_is_believed_by_what_it_wrote_down() -> None:
     assert (good.kind, good.answer, good.tokens, good.usd) == (Class.Ok, "Done.\n", 1400, 0.02)
     assert found(model_stats={"instance_cost": 0.0}).usd is None, "a model without a known price is not free"
     assert found(exit_status="LimitsExceeded").kind is not Class.Ok
+
+
+def test_who_is_spoken_to_gets_what_its_own_adapter_tells() -> None:
+    """A known program behind the protocol keeps quiet and apart as it does alone: variables, login, transcripts, looking only."""
+    known = structs.replace(turn(read_only=True), command=("npx", "opencode", "acp"))
+    spoken, own = catalog.adapter("acp").command(known), catalog.adapter("opencode").command(known)
+    assert (spoken.env, spoken.login_paths, spoken.session_paths) == (own.env, own.login_paths, own.session_paths)
+    assert "OPENCODE_PERMISSION" in spoken.env
+    unknown = catalog.adapter("acp").command(structs.replace(known, command=("fictional", "--mini")))
+    assert (unknown.env, unknown.login_paths, unknown.session_paths) == ({}, (), ())
+
+
+@pytest.mark.parametrize(
+    ("said", "kind"),
+    [
+        ("Internal error: OpenCode service failure", Class.SessionNotFound),
+        ("Authentication required", Class.Auth),
+        ("You've hit your usage limit.", Class.Quota),
+    ],
+)
+def test_a_refusal_to_load_is_one_of_the_conversation(said: str, kind: Class) -> None:
+    """Unless it names another reason; the same words in the place of an answer are the service's."""
+    error = {"id": 1, "error": {"code": -32603, "message": said}}
+    assert judged("acp", {"id": 0, "result": {}}, error, resume="s").kind is kind
+    assert judged("acp", {"id": 0, "result": {}}, {**error, "id": 2}, resume="s").kind is not Class.SessionNotFound
 
 
 def test_replayed_text_is_no_answer() -> None:
