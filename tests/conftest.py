@@ -5,6 +5,7 @@ Builders of repositories and runs live in `tests/support`, not here.
 
 import os
 import shutil
+import signal
 import tempfile
 import time
 from pathlib import Path
@@ -68,6 +69,10 @@ def pytest_configure(config: pytest.Config) -> None:
         del os.environ[name]
     os.environ.update(environment(home))
     time.tzset()
+    # What begins in the background, or under nohup, ignores these; what the tests start must not.
+    for number in (signal.SIGINT, signal.SIGHUP):
+        if signal.getsignal(number) is signal.SIG_IGN:
+            signal.signal(number, lambda *_: None)
     pace("ci" if "CI" in os.environ else "fast")
 
 
