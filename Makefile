@@ -9,7 +9,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export PIP_NO_INPUT := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check lint types walk crash crash-all crash-sample contract picture bench
+.PHONY: help setup demo test check lint types walk crash crash-all crash-sample walk-sample contract picture bench
 .DELETE_ON_ERROR:
 
 help: ## say what can be made
@@ -23,7 +23,7 @@ demo: setup ## see a task land: scripted agents on a small project, everything a
 test: setup ## run all tests: units, whole stories, architecture
 	$(BIN)/pytest -n 2
 
-check: lint types test crash-sample ## everything that must be green: format, lint, floors, types, docs, tests, a sample of deaths
+check: lint types test walk-sample crash-sample ## everything that must be green: format, lint, floors, types, docs, tests, the walk, a sample of deaths
 
 lint: setup ## formatting, lint rules and the import floors
 	$(BIN)/ruff format --check .
@@ -38,6 +38,9 @@ crash-all: setup ## the same at every moment that can be told apart
 
 crash-sample:
 	@PYTHONPATH=tests $(BIN)/python -m crash.sweep sample
+
+walk-sample: setup
+	@PYTHONPATH=tests $(BIN)/python tests/walk.py small
 
 contract: setup ## the real agent programs against a model service on loopback
 	HANG=240 $(BIN)/pytest -n 2 tests/contract

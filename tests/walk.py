@@ -1,6 +1,11 @@
-"""The small runs that are walked, each with one thing that may go wrong in every way; as a program, all of them with a larger bound (`make walk`)."""
+"""The small runs that are walked, each with one thing that may go wrong in every way; the tests go into each a little.
+
+As a program: all of them with a larger bound (`make walk`), or those of `WALKS` to their ends (`walk.py small`, in `make check`).
+"""
 
 import sys
+from collections.abc import Sequence
+from concurrent.futures import ProcessPoolExecutor
 from typing import Any, NamedTuple
 
 from msgspec import structs
@@ -18,6 +23,7 @@ SECOND = "beta alpha"
 """Fixers by name, so that the fixer chain is not the developer's."""
 LARGER = 250_000
 """States of each walk at most, where time does not matter."""
+WORKERS = 2
 
 
 class Walk(NamedTuple):
@@ -86,25 +92,33 @@ WIDER = {
     "base": small("sync rebase", "AgentCooling BaseSynced refused", ladder=SKIPS, **TWO),
     "landing": small("land commit", "AgentCooling LandingRefused CommitMade CommitRefused refused", ladder=SKIPS, **TWO),
     "every end of a turn": small("implement", ladder=SHORT, **TWO),
-    "competition": small("judge deliberate vote", "AgentCooling refused ok", ladder=SHORT, **RIVALS),
+    "judges": small("judge deliberate vote", "AgentCooling refused ok", ladder=SHORT, **RIVALS),
     "everything": ALL,
 }
 """Walked only where time does not matter."""
 
 
-def main() -> int:
-    """Walk all of them; the last line counts, violations are told with the facts that lead there."""
+def walked(name: str) -> Walked:
+    """One walk, as far as the larger bound; one of `WALKS` comes to its end before that, and not too soon."""
+    bounds = WALKS[name].bounds if name in WALKS else WIDER[name]
+    done = walk(reducer.reduce, reducer.wanted, bounds._replace(states=LARGER), most=5)
+    assert name not in WALKS or done.violations or (done.whole and done.states >= WALKS[name].floor), f"{name}: {done}"
+    return done
+
+
+def main(names: Sequence[str]) -> int:
+    """Walk those; the last line counts, violations are told with the facts that lead there."""
     total: list[Walked] = []
-    for name, bounds in ({n: w.bounds for n, w in WALKS.items()} | WIDER).items():
-        done = walk(reducer.reduce, reducer.wanted, bounds._replace(states=LARGER), most=5)
-        print(f"{name}: {done}{'' if done.whole else ' (as far as the bound)'}", flush=True)  # noqa: T201
-        for violation in done.violations:
-            print(violation)  # noqa: T201
-        total.append(done)
+    with ProcessPoolExecutor(WORKERS) as workers:
+        for name, done in zip(names, workers.map(walked, names), strict=True):
+            print(f"{name}: {done}{'' if done.whole else ' (as far as the bound)'}", flush=True)  # noqa: T201
+            for violation in done.violations:
+                print(violation)  # noqa: T201
+            total.append(done)
     broken = sum(len(done.violations) for done in total)
     print(f"states {sum(d.states for d in total)} edges {sum(d.edges for d in total)} violations {broken}")  # noqa: T201
     return 1 if broken else 0
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main([*WALKS] if "small" in sys.argv else [*WALKS, *WIDER]))
