@@ -178,4 +178,4 @@ class Worlds(RuleBasedStateMachine):
 
 
 TestMachine = Worlds.TestCase
-TestMachine.settings = settings(max_examples=10 * settings().max_examples, stateful_step_count=60)
+TestMachine.settings = settings(max_examples=2_000 if settings().max_examples > 50 else 200, stateful_step_count=60)
