@@ -20,8 +20,9 @@ setup: .venv/installed ## make .venv: the locked tools and nightcrew itself, edi
 demo: setup ## see a task land: scripted agents on a small project, everything around them real
 	@$(BIN)/nightcrew demo
 
+# More workers than cores: a story waits for disks and processes much of the time.
 test: setup ## run all tests: units, whole stories, architecture
-	$(BIN)/pytest -n 2
+	$(BIN)/pytest -n 4 --dist worksteal
 
 check: lint types test walk-sample crash-sample ## everything that must be green: format, lint, floors, types, docs, tests, the walk, a sample of deaths
 
