@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from nightcrew.proc import call as room
 from nightcrew.proc.call import Ended, call, end_all
 from unit.proc.yard import ENV, holders, token, until
 
@@ -52,7 +53,7 @@ def test_all_that_run_can_be_ended(tmp_path: Path, deaf: str) -> None:
     nap = token(tmp_path)
     with ThreadPoolExecutor() as pool:
         hangs = pool.submit(shell, tmp_path, f"{deaf}sleep {nap} & sleep {nap}; sleep {nap}", timeout_s=60)
-        until(lambda: len(holders(nap)) == 2, "it hangs")
+        until(lambda: len(holders(nap)) == 2 and room._RUNNING, "it hangs, and is known to run")
         end_all()
         if deaf:
             assert len(holders(nap)) == 2, "asked only"
