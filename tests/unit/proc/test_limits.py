@@ -29,7 +29,7 @@ def test_each_limit_fires_and_is_named(folder: Path, limit: str, script: str) ->
 
 def test_limits_hold_in_every_mode_and_keep_the_output(folder: Path, mode: Mode) -> None:
     """Partial output survives a limit, whatever contains the job."""
-    start(folder, job(folder, "printf half; exec sleep 600", mode, idle_s=0.4))
+    start(folder, job(folder, "printf half; exec sleep 600", mode, idle_s=0.4, first_output_s=PATIENCE_S))
     assert ended(folder).stopped_by == "idle"
     assert output(folder) == "half"
 
@@ -98,7 +98,7 @@ def test_stop_lets_the_job_say_goodbye(folder: Path, mode: Mode) -> None:
 def test_signals_come_in_order(folder: Path, mode: Mode) -> None:
     """Each signal has its grace; the last word is a kill."""
     script = "trap 'echo int' INT; trap 'echo term' TERM; echo ready; while :; do sleep 0.01; done"
-    start(folder, job(folder, script, mode, stop_signals=(("INT", 0.4), ("TERM", 0.4))))
+    start(folder, job(folder, script, mode, stop_signals=(("INT", 1.0), ("TERM", 1.0))))
     until(lambda: output(folder), "ready")
     stop(folder)
     record = ended(folder)
