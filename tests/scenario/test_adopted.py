@@ -51,7 +51,7 @@ def test_three_deaths_of_one_turn(crew: Crew) -> None:
 def test_a_limit_counts_from_the_real_start(crew: Crew) -> None:
     """Rulings 9: adopted twice, then left alone: the limit of the turn comes when it is due since its start, with no nightcrew there."""
     crew.solo(
-        {"node": "implement", "turn": 1, "do": [{"append": "note.txt", "text": "four\n"}, {"hang": "deaf"}]},
+        {"node": "implement", "turn": 1, "do": [{"append": "note.txt", "text": "four\n"}, {"hang": "plain"}]},
         limits={"turn": "4s"},
     )
     process = crew.start("run", "write the note")

@@ -2,9 +2,7 @@
 
 import json
 import os
-import signal
 import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -23,6 +21,7 @@ from nightcrew.core.work import PipelinePhase
 from support import dying, repos
 from support.crew import Crew, Turn, until
 
+UNTROUBLED = {PipelinePhase.Planning, PipelinePhase.Development, PipelinePhase.CommitMessage, PipelinePhase.Landing}
 HOLDS: Turn = {"node": "implement", "do": [{"append": "note.txt", "text": "four\n"}, {"wait_for": "{state}/go"}]}
 
 
@@ -102,10 +101,7 @@ def test_the_marker_is_there_before_its_fact(crew: Crew) -> None:
     crew.kill(crew.driven[0])
     own = crew.state_home / "runs" / crew.run / "completion_marker"
     while not crew.state().done:
-        died = subprocess.run(
-            [sys.executable, dying.__file__, crew.run, "1"], cwd=crew.repo, env=crew.env, capture_output=True, check=False
-        )
-        assert died.returncode == -signal.SIGKILL, died.stderr.decode()
+        dying.dies(crew, 1 if crew.state().phase in {PipelinePhase.Landing, PipelinePhase.Finalizing} else 4)
         assert not own.exists() or told(own)["run_id"] == crew.run
         assert not crew.facts(CompletionMarkerEmitted) or own.exists()
     assert told(marker(crew)) == told(own)
@@ -229,9 +225,7 @@ def test_a_kill_between_repair_and_recovery(crew: Crew) -> None:
     until(crew.runs)
     crew.kill(crew.driven[0])
     while not crew.state().done:
-        subprocess.run(
-            [sys.executable, dying.__file__, crew.run, "1"], cwd=crew.repo, env=crew.env, capture_output=True, check=False
-        )
+        dying.dies(crew, 5 if crew.state().phase in UNTROUBLED else 1)
     assert crew.seats() == ["alpha@implement", "alpha@gate-fix", "alpha@dev-fix", "alpha@commit"]
     assert len(crew.facts(DevFixTriggered)) == len(crew.facts(RecoveryAttempted)) == 1
     assert len(crew.facts(Landed)) == 1

@@ -1,13 +1,28 @@
-"""A driver that kills itself: `dying.py RUN N` drives a run and dies by SIGKILL right after the N-th fact it wrote."""
+"""A driver that kills itself: `dying.py RUN N` drives a run and dies by SIGKILL right after the N-th fact it wrote; `dies` is one such life."""
+
+from __future__ import annotations
 
 import os
 import signal
+import subprocess
 import sys
 
 from nightcrew.app import control
-from nightcrew.core.events import Entry
 from nightcrew.core.ids import RunId
-from nightcrew.core.state import RunState
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from nightcrew.core.events import Entry
+    from nightcrew.core.state import RunState
+    from support.crew import Crew
+
+
+def dies(crew: Crew, facts: int) -> None:
+    """Have such a driver go on with the newest run: it wrote that many facts and died, or saw the run's end."""
+    before, argv = crew.state().seq, [sys.executable, __file__, crew.run, str(facts)]
+    died = subprocess.run(argv, cwd=crew.repo, env=crew.env, capture_output=True, check=False)
+    assert died.returncode == -signal.SIGKILL or crew.state().done, died.stderr.decode()
+    assert crew.state().seq > before
 
 
 def main(run: str, count: int) -> None:

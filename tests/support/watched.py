@@ -68,9 +68,8 @@ def _reach(real: str, repo: Path, home: Path) -> tuple[set[str], set[str], dict[
         if place != repo:
             entries = _git(real, place, "status", "--porcelain", "-z", "-uall", "--no-renames").split("\0")
             paths = [entry[3:] for entry in entries if entry and (place / entry[3:]).is_file()]
-            ids = _git(
-                real, place, "hash-object", "--no-filters", "--stdin-paths", stdin="".join(f"{path}\n" for path in paths)
-            ).split()
+            fed = "".join(f"{path}\n" for path in paths)
+            ids = _git(real, place, "hash-object", "--no-filters", "--stdin-paths", stdin=fed).split() if paths else []
             dirty |= {one: f"{place.name}/{path}" for one, path in zip(ids, paths, strict=False)}
     return commits, objects, dirty
 
