@@ -29,9 +29,10 @@ LIMITS = {  # our own bounds, by the supervisor's word for them
     "flood": "printed more than a turn may",
     "loop": "went in circles",
 }
-_CLOSING = frozenset({"result", "turn.completed", "turn.failed"})
-_ANSWERS = frozenset({"assistant", "text", "agent_message_chunk", "message_end"})
-_MARKS = frozenset({"type", "role", "jsonrpc", "response", "error"})
+_CLOSING = frozenset({"result", "turn.completed", "turn.failed", "turn/completed", "task_complete", "completion"})
+_ANSWERS = frozenset({"assistant", "text", "agent_message", "agent_message_chunk", "message_end"})
+_MARKS = frozenset({"type", "role", "jsonrpc", "response", "error", "event", "method"})
+_WEAK = frozenset({Class.ConfigError, Class.Crashed, Class.InvalidOutput})  # what a wrapper says too, of whatever it was told
 
 
 class Table(NamedTuple):
@@ -58,7 +59,7 @@ class Stream(NamedTuple):
     events: int = 0
     answer: str = ""  # so far
     good: str = ""  # the closing event that says so
-    bad: str = ""  # the words of a bad end …
+    bad: tuple[str, ...] = ()  # the words of a bad end, and of what went before it …
     closed: bool = False  # … which was the last word
     refused: Any = None  # the fields of the window that a plan limit closed; empty if it did not
     rest: str = ""  # the lines that are no event
@@ -75,11 +76,12 @@ def table() -> Table:
 
 def output(out: str | None, err: str, end: Exit | None, now: float, zone: str) -> Told:
     """What one whole turn printed, in the order of belief. `out` None: only standard error was kept. `end` None: how it ended is not known."""
+    out, err = None if out is None else resets.unstyled(out), resets.unstyled(err)
     seen = _stream(out or "")
     trailer = table().shapes["trailer"].search(seen.answer[-resets.TAIL :])
     if seen.good and (trailer or _is_notice(seen.answer)):
         return failure(trailer[0] if trailer else seen.answer, now, zone)
-    if seen.good and (seen.answer.strip() or seen.good == "stopReason"):
+    if seen.good and (seen.answer.strip() or (seen.good == "stopReason" and seen.events == 1)):
         return Told(Class.Ok, f"{seen.good}, and an answer")
     if seen.bad and seen.closed:
         return _failed(seen, err, end, now, zone)
@@ -92,28 +94,39 @@ def output(out: str | None, err: str, end: Exit | None, now: float, zone: str) -
     if seen.bad:
         return _failed(seen, err, end, now, zone)
     if seen.events and not (end and end.code):
-        return _left(seen, now)
+        return _left(seen, end, now)
     return _printed(seen.rest if out is not None else None, err, end, now, zone)
 
 
 def _failed(seen: Stream, err: str, end: Exit | None, now: float, zone: str) -> Told:
-    """A stream with a bad end: its words, then what else was printed, then the exit status."""
-    said = failure(seen.bad, now, zone)
-    if said.kind is Class.Crashed:
-        said = _printed(f"{seen.rest}\n{seen.bad}", err, end or Exit(1), now, zone)
+    """A stream with a bad end: the last of its words that tell anything, then what else was printed, then the exit status."""
+    said = _telling(failure(words, now, zone) for words in reversed(seen.bad))
+    if said is None or said.kind is Class.Crashed:
+        said = _printed("\n".join((seen.rest, *seen.bad[-1:])), err, end or Exit(1), now, zone)
     if said.kind in {Class.Quota, Class.RateLimit} and said.reset_at is None:
         said = said._replace(reset_at=resets.told(err, now, zone))
     return said
 
 
-def _left(seen: Stream, now: float) -> Told:
+def _telling(found: Iterator[Told]) -> Told | None:
+    """The first that names a reason, rather than one that a wrapper may have put over it."""
+    weak = None
+    for told in found:
+        if told.evidence and told.kind not in _WEAK:
+            return told
+        weak = weak or (told if told.evidence else None)
+    return weak
+
+
+def _left(seen: Stream, end: Exit | None, now: float) -> Told:
     """A stream without any end."""
     if seen.refused:
         return Told(Class.Quota, "rate_limit_event", resets.instant(seen.refused["resets_at"], now))
     if seen.rest.lstrip().startswith("{"):
         return Told(Class.InvalidOutput, "half a document")
     good = seen.answer.strip() or seen.refused is not None
-    return Told(Class.Ok, "no error") if good else Told(Class.Crashed, "left without a closing event")
+    bad = Class.InvalidOutput if end else Class.Crashed
+    return Told(Class.Ok, "no error") if good else Told(bad, "left without a closing event")
 
 
 def _printed(out: str | None, err: str, end: Exit | None, now: float, zone: str) -> Told:
@@ -124,10 +137,14 @@ def _printed(out: str | None, err: str, end: Exit | None, now: float, zone: str)
     if end is None:  # what was said after an error shows that it was overcome
         texts = [text[-resets.TAIL :] if len(text) > 2 * NOTICE else text for text in texts]
         texts = [text[max([0, *(at.start() for at in table().shapes["speaks"].finditer(text))]) :] for text in texts]
-    for text in texts:
-        for piece in _pieces(text, end, alone=out is None):
-            if (told := failure(piece, now, zone)).evidence:
-                return told
+    if out is None and table().shapes["fine"].match(err):
+        return Told(Class.Ok, "an answer without an error")
+    if end and not end.code:  # what was said once a program's own tries were over
+        texts = [table().shapes["tries"].split(text)[-1] or text for text in texts]
+    whole = err if out is None else ""  # what stands before an error may be the headers that came with it
+    found = (failure(piece, now, zone, whole) for text in texts for piece in _pieces(text, end, alone=out is None))
+    if told := _telling(found):
+        return told
     if end and end.code:
         kind = table().statuses.get(end.code + 256, table().exits.get(end.code, Class.Crashed))
         return Told(kind, last_line("\n".join(texts).encode()) or f"exit status {end.code}")
@@ -140,12 +157,13 @@ def _printed(out: str | None, err: str, end: Exit | None, now: float, zone: str)
 def _pieces(text: str, end: Exit | None, *, alone: bool) -> Iterator[str]:
     """The pieces of a text that speak of an error: what follows each beginning of one, the last first; then all of it, if that may be."""
     tail = text[-resets.TAIL :]
-    if tail.lstrip().startswith("HTTP/"):  # head and body are one answer
-        yield tail
-    yield from (tail[start:] for start in _starts(tail, end)[:-9:-1])
+    starts = _starts(tail, end)
+    for start, stop in zip(starts[:-9:-1], [None, *starts[:0:-1]], strict=False):
+        yield from (tail[start:], tail[start:stop])
     if trailer := table().shapes["trailer"].search(tail):
         yield trailer[0]
-    if (end.code if end else alone) or (not alone and _is_notice(text)):
+    last = text.strip().rpartition("\n")[2] if len(text) <= NOTICE else ""
+    if (end.code if end else alone) or _is_notice(text) or (last[:1].isalpha() and _is_notice(last)):
         yield tail
     elif end is None and len(text) <= 2 * NOTICE and not table().shapes["speaks"].match(text):
         yield text if table().shapes["bad"].search(text) else table().shapes["prose"].sub(" ", text)
@@ -159,10 +177,11 @@ def _starts(text: str, end: Exit | None) -> list[int]:
     return [at for at in starts if not first or (at <= first.end() and hard.match(text, at))]
 
 
-def failure(text: str, now: float, zone: str) -> Told:
-    """What the words of an error tell. A limit that is over soon is one of rate, one that lasts is an allowance, whatever it is called."""
+def failure(text: str, now: float, zone: str, whole: str = "") -> Told:
+    """What the words of an error tell, and when `whole` it ends. A limit that is over soon is one of rate, one that lasts is an allowance."""
     kind, evidence = known(text)
     at = resets.told(text, now, zone) if kind in {Class.Quota, Class.RateLimit, Class.Billing} else None
+    at = resets.told(whole, now, zone) if at is None and whole and kind in {Class.Quota, Class.RateLimit} else at
     if at is not None and (kind is Class.Billing or at - now > SHORT_S):
         kind = Class.Quota
     elif at is not None and table().shapes["rolling"].search(text.lower()):
@@ -174,7 +193,7 @@ def known(text: str) -> tuple[Class | None, str]:
     """The class of an error message and the words or the number that decided."""
     readings = plain(text)
     found = table().shapes["number"].search(readings[0])
-    number = int(found[1] or found[2]) if found else 0
+    number = int(found[1] or found[2] or found[3]) if found else 0
     by_number = (table().statuses[number], found[0].strip()) if found and number in table().statuses else None
     said = (
         next(((kind, hit[0]) for kind, saying in sayings for text in readings if (hit := saying.search(text))), None)
@@ -223,6 +242,7 @@ def _decoded(text: str) -> dict[str, Any] | None:
 
 def _event(seen: Stream, event: dict[str, Any]) -> Stream:
     """The stream after one more event, of whichever program: the closing ones are known by their type and their fields."""
+    event = _opened(event)
     sort, sub = _text(event.get("type")), _dict(event.get("item") or event.get("part") or event.get("message"))
     if sort == "rate_limit_event":
         info = _dict(event.get("rate_limit_info"))
@@ -235,26 +255,39 @@ def _event(seen: Stream, event: dict[str, Any]) -> Stream:
     elif sort in {"tool_use", "tool_result"}:
         seen = seen._replace(answer="")
     stopped = _text(sub.get("stopReason") or sub.get("reason") or _dict(event.get("result")).get("stopReason"))
+    windows = map(_dict, _dict(event.get("rate_limits")).values())
+    if spent := [one.get("resets_at") for one in windows if str(one.get("used_percent", "")).startswith("100")]:
+        seen = seen._replace(refused={"resets_at": spent[0]})
     if _is_bad(sort, event, stopped):
         telling, fields = table().shapes["telling"], {**event, **(seen.refused or {})}
         words = {name: part for name, part in fields.items() if telling.search(name.lower())}
         bare = sort == "result" and not words.keys() & {"error", "errors", "result", "message"}
         closed = sort in _CLOSING or "jsonrpc" in event or sort == "message_end"
-        return seen._replace(good="", bad=seen.bad if bare and seen.bad else _flat(words), closed=closed)
+        return seen._replace(good="", bad=seen.bad if bare and seen.bad else (*seen.bad, _flat(words)), closed=closed)
     if sort in _CLOSING or stopped in {"stop", "end_turn"} or "response" in event:
-        answer = _text(event.get("result")) or _text(event.get("response"))
+        told = (_text(event.get(name)) for name in ("result", "response", "finalText", "last_agent_message"))
+        answer = next(filter(None, told), "")
         answer = answer if "result" in event and sort else answer or seen.answer
-        return seen._replace(good="stopReason" if "jsonrpc" in event else sort or "response", bad="", closed=False, answer=answer)
+        return seen._replace(good="stopReason" if "jsonrpc" in event else sort or "response", bad=(), closed=False, answer=answer)
     return seen
+
+
+def _opened(event: dict[str, Any]) -> dict[str, Any]:
+    """An event out of its envelope: a server's notification, a line of a transcript, a name with its fields."""
+    name = _text(event.get("event") or event.get("method"))
+    inner = _dict(event.get(name) or event.get("params") or event.get("payload"))
+    update = _dict(inner.get("update"))
+    sort = _text(update.get("sessionUpdate")) or name or _text(event.get("type"))
+    return {**event, "type": sort, **inner, **update, **_dict(inner.get("turn"))} if inner else event
 
 
 def _is_bad(sort: str, event: dict[str, Any], stopped: str) -> bool:
     """Whether an event tells of an error of the whole turn."""
     if sort == "result":
-        fine = event.get("subtype") in {None, "success"} and event.get("status") in {None, "success"}
+        fine = event.get("subtype") in {None, "success"} and _text(event.get("status")).lower() in {"", "success"}
         return bool(event.get("is_error") or event.get("error") or not fine)
-    told = isinstance(event.get("error"), dict) and sort in {"", "assistant"}
-    return told or stopped == "error" or sort.endswith(("error", "turn.failed"))
+    told = isinstance(event.get("error"), dict) and "tool" not in sort and not sort.startswith(("item", "user"))
+    return not event.get("willRetry") and (told or stopped == "error" or sort.endswith(("error", "turn.failed")))
 
 
 def _flat(value: Any) -> str:

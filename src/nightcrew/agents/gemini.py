@@ -36,10 +36,8 @@ def judge(turn: Turn, end: Exit, out: bytes, err: bytes, now: float, zone: str) 
             case {"type": "result", **result}:
                 told.closed, error = result.get("status") == "success", result.get("error") or {}
                 told.tokens = reading.total(result.get("stats") or {}, "total_tokens")
-                if not told.closed:
-                    http = (
-                        f"status {end.code + 256}" if end.code >= 144 and not end.signal else ""
-                    )  # it is that of HTTP modulo 256
+                if not told.closed:  # the exit code is the HTTP status modulo 256
+                    http = f"status {end.code + 256}" if end.code >= 144 and not end.signal else ""
                     told.fail(str(error.get("message") or told.error), error.get("type"), http)
             case _:
                 pass

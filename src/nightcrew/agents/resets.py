@@ -69,10 +69,16 @@ def told(text: str, now: float, zone: str) -> float | None:
     return max(found, key=lambda one: one[1])[0] if found else None
 
 
+def unstyled(text: str) -> str:
+    """A text without a terminal's colours and cursor moves, also where the escape character was lost."""
+    return grammar().words["style"].sub("", text)
+
+
 def readings(text: str) -> tuple[str, ...]:
     """A text without quoting and frames, its wrapped lines joined by blanks; and once more joined by nothing."""
     text = text if len(text) <= TAIL else f"{text[: TAIL // 4]}\n{text[-TAIL * 3 // 4 :]}"
     text = re.sub(r"\\+u([0-9a-f]{4})", lambda code: chr(int(code[1], 16)), text)
+    text = unstyled(text)
     for said, meant in grammar().same.items():
         text = re.sub(said, meant, text)
     plain = re.sub(r"\\+(?=[\"'])", "", text).translate({0x2019: "'", 0xA0: " ", 0x202F: " "})
@@ -89,7 +95,9 @@ def _fields(text: str, now: float) -> Found | None:
     used = tuple(name[:-12] for name, value in fields.items() if name.endswith("used-percent") and re.match(r"1\d\d", value))
     window = partial(re.compile(r"-?(remaining|reset)(?![a-z])").sub, "")  # without the word that tells which figure it is
     spent = [window(name) for name, value in fields.items() if "remaining" in name and re.match(r"0(?![\d.])", value)]
+    shut = [name[:-7] for name, value in fields.items() if re.fullmatch("(?!.*overage).*-status rejected", f"{name} {value[:8]}")]
     choices = (
+        [name for name in times if name.removesuffix("-reset") in shut],
         [name for name in times if used and name.startswith(used)],
         [name for name in times if re.fullmatch(r"resets?-?(in|after)-?seconds|resets?-?at|quota-?reset-?time-?stamp", name)],
         [name for name in times if re.fullmatch(r"retry-?(after|delay)(-?(ms|seconds))?", name)],
@@ -103,6 +111,8 @@ def _fields(text: str, now: float) -> Found | None:
 
 def _value(name: str, value: str, now: float) -> float | None:
     """The time in a field of that name: a span, an HTTP date, a stamp, an instant, or a number of seconds to wait."""
+    if name.endswith("-ms") and (found := re.match(r"\d+(?!\d)", value)):
+        return now + float(found[0]) / 1000
     if span := _span(value, 0):
         return now + span[0]
     if found := re.match(r"\d{1,20}(?:\.\d+)?(?![\w:/-])", value):
@@ -120,6 +130,9 @@ def _notices(text: str, now: float, host: str) -> Found | None:
     found += [one for lead in words["lead"].finditer(text) if (one := _after(text, lead.end(), now, host))]
     waits = (_span(text, own.end()) for own in words["own"].finditer(text))
     found += [(now + wait[0], wait[1]) for wait in waits if wait and wait[0] > OWN_S]
+    for back in words["behind"].finditer(text) if not found else ():
+        begins = [max(0, back.start() - 40), *(stop.end() for stop in words["stop"].finditer(text, 0, back.start()))]
+        found += [one] if (one := _after(text, max(begins), now, host)) else []
     if not found:
         patterns = [moments[name] for name in ("ymd", "mdy", "cjk", "month_day", "day_month", "weekday")]
         dated = [m for pattern in patterns for m in pattern.finditer(text) if m["hour"] and (m["year"] or m["zone"])]
@@ -160,8 +173,8 @@ def _moment(match: re.Match[str], now: float, host: str) -> Found | None:
         clock, zone = time(), _zone("", host)  # a day without a clock is that day where the reader is
         if _clocked(match):
             hour, half = int(said["hour"]), said["before"] or said["after"].lower()
-            late = 12 * half.startswith(("p", "م", "午後", "下午", "오후"))
-            hour = (hour % 12 if hour <= 12 else hour) + late if half else hour
+            if half:
+                hour = (hour % 12 if hour <= 12 else hour) + 12 * half.startswith(("p", "م", "午後", "下午", "오후"))
             clock = time(hour, int(said["minute"] or 0), int(said["second"] or 0))
             zone = _zone(said["zone"] or said["plain"], host)
         here = datetime.fromtimestamp(now, zone)

@@ -30,6 +30,7 @@ from nightcrew.engine.tools import Clock, Tools, Turnstile
 from nightcrew.engine.waits import MARKER, foreign
 from nightcrew.errors import UserError
 from nightcrew.git import landing, repo as here, slots, snapshot, workspace
+from nightcrew.git.collect import has_change
 from nightcrew.git.repo import open_repo, repo_id
 from nightcrew.git.sealed import Place, git
 from nightcrew.journal.blobs import Blobs
@@ -378,7 +379,7 @@ def _clean_one(journal: Journal, pool: workspace.Pool, run: RunId) -> Cleaned:
     branch = state.landing.branch if state.landing and state.landing.mode == "branch" else ""
     if branch and state.phase is PipelinePhase.Complete:
         where, name = here.target(repo, state.started.target, state.started.remote or "none"), f"refs/heads/{branch}"
-        if not landing.landed(repo, where, state.commit):
+        if not has_change(repo, here.tip(repo, where).commit, state.commit, state.commit):
             kept = (*kept, f"branch {branch}: not landed on {'/'.join(filter(None, (where.remote, where.branch)))}")
         elif git(repo, "rev-parse", "-q", "--verify", name, ok=(0, 1)) == state.commit:
             git(repo, "update-ref", "-d", name, state.commit)

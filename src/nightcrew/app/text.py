@@ -8,7 +8,7 @@ from nightcrew.app.story import Story, rivals
 from nightcrew.app.views import EXITS, Conclusion, clock, count, span
 from nightcrew.core.settings import VALVES
 from nightcrew.core.state import line
-from nightcrew.core.work import Class, Outcome
+from nightcrew.core.work import Class
 
 
 def recovery_told(story: Story) -> list[str]:
@@ -53,8 +53,11 @@ def _seats(story: Story) -> Iterator[str]:
         mine = [turn for turn in story.turns if turn.seat == seat]
         took = sum(turn.ended_at - turn.began_at for turn in mine if turn.ended_at is not None)
         runs = [f", runs since {clock(turn.began_at, story.last_at)}" for turn in mine if turn.ended_at is None]
-        said = [_gist(turn.outcome) for turn in mine if turn.outcome]
-        last = f" · {said[-1]}" if said and said[-1] else ""
+        end = next((turn.outcome for turn in reversed(mine) if turn.outcome), None)
+        said = line(" ".join(end.answer.tail.split()), 80) if end and end.answer else ""
+        if end and end.report:  # the subject it wrote; other lines tell every other answer
+            said = getattr(end.report, "subject", "")
+        last = f" · {said}" if said else ""
         nodes = Counter(turn.node for turn in mine)
         rounds = f" ({', '.join(f'{node} {n}' for node, n in nodes.items())})" if len(nodes) > 1 else ""
         yield f"{seat:<10} {mine[-1].agent:<12} {count(len(mine), 'turn')}{rounds}, {span(took)}{''.join(runs)}{last}"
@@ -62,12 +65,6 @@ def _seats(story: Story) -> Iterator[str]:
             if turn.kind not in {"ok", ""}:
                 why = f": {turn.outcome.reason}" if turn.outcome and turn.outcome.reason else ""
                 yield f"  {clock(turn.began_at, story.last_at)} {turn.agent} {turn.kind}{why}"
-
-
-def _gist(outcome: Outcome) -> str:
-    """What a turn came to: the subject it wrote, nothing where other lines tell its answer, else its last words."""
-    words = line(" ".join(outcome.answer.tail.split()), 80) if outcome.answer else ""
-    return words if outcome.report is None else getattr(outcome.report, "subject", "")
 
 
 def _cost(story: Story) -> Iterator[str]:

@@ -82,9 +82,7 @@ def due(state: RunState) -> ev.Event | None:
         return ev.DevFixTriggered(failed_phase=trouble.failed_phase, failed_role=t.role_of(trouble))
     if not trouble.unavailable and not trouble.finished:
         return _told(state, trouble)
-    if trouble.wait_until:
-        return None
-    return _back(state, trouble, max(1, trouble.level))
+    return None if trouble.wait_until else _back(state, trouble, max(1, trouble.level))
 
 
 def _told(state: RunState, trouble: Trouble) -> ev.Event | None:

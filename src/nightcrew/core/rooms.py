@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from nightcrew.core import effects, events
 from nightcrew.core.ids import AgentId, Commit, Label, SeatKey, Tree, fraction, impl_seat
-from nightcrew.core.state import E, Means, Repair, RunState, Want, Workspace, began, branch_of, iteration_base, keyed, line, on
+from nightcrew.core.state import E, Means, RunState, Want, Workspace, began, branch_of, iteration_base, keyed, line, on
 from nightcrew.core.work import Candidate, Change, Purpose
 
 NODE = "workspace"
@@ -65,14 +65,14 @@ def was_reset(state: RunState, effect: effects.ResetWorkspace, event: events.Wor
     if state.trouble is None:
         return state
     repairs = tuple(r.but(left_out=r.left_out or r.commit in event.skipped) for r in state.trouble.repairs)
-    return state.within("trouble", repairs=_as_one(repairs, effect, event.head) if effect.as_one else repairs)
-
-
-def _as_one(repairs: tuple[Repair, ...], effect: effects.ResetWorkspace, head: Commit) -> tuple[Repair, ...]:
-    """Those that were put on top are one now, at `head`; those that conflict this time are told of once more, then forgotten."""
-    on_top = [r.summary for r in repairs if r.commit in effect.repairs and not r.left_out]
-    rest = tuple(r for r in repairs if (r.commit in effect.repairs) == r.left_out)
-    return (*rest, Repair(head, line("; ".join(reversed(on_top)), 400))) if on_top else rest
+    if (
+        effect.as_one
+    ):  # those that were put on top are one now; those that conflict this time are told of once more, then forgotten
+        on_top = [r for r in repairs if r.commit in effect.repairs and not r.left_out]
+        told = line("; ".join(r.summary for r in reversed(on_top)), 400)
+        repairs = tuple(r for r in repairs if (r.commit in effect.repairs) == r.left_out)
+        repairs += tuple(r.but(commit=event.head, summary=told) for r in on_top[:1])
+    return state.within("trouble", repairs=repairs)
 
 
 def candidate(state: RunState, label: Label, agent: AgentId) -> Candidate | None:

@@ -53,12 +53,8 @@ Class = StrEnum(
     },
 )  # fmt: skip
 """How a turn ended, as classified from structured signals first (the names of the failure corpus)."""
-
-
 UNAVAILABLE = frozenset({Class.Quota, Class.Billing, Class.RateLimit, Class.Overloaded, Class.Auth})
 """The classes that say "this agent cannot work now" rather than "it worked badly" (decision 0022)."""
-
-
 Severity = StrEnum("Severity", "Nit Minor Major Blocker")
 """How bad a finding is; only `major` and `blocker` block."""
 Vote = StrEnum("Vote", {"Approve": "approve", "ApproveWithFindings": "approve_with_findings", "Reject": "reject"})

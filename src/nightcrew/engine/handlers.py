@@ -24,7 +24,7 @@ from nightcrew.git.workspace import Pool
 def prepare(effect: fx.PrepareWorkspace, ctx: Ctx) -> ev.WorkspaceReady:
     """Lease the seat's slot and set it to its start; copy the local files that the settings name."""
     verify = ctx.state().settings.verify
-    ws = workspace.lease(ctx.tools.pool, ctx.run, effect.seat, effect.start, effect.branch or None, verify.keep, effect.sees)
+    ws = workspace.lease(ctx.tools.pool, ctx.run, effect.seat, effect.start, effect.branch, verify.keep, effect.sees)
     if verify.copy:
         workspace.copy_files(ctx.tools.pool, ws, verify.copy)
     tree = ws.tree if ws.head == effect.start else git(ws, "rev-parse", f"{effect.start}^{{tree}}")
@@ -96,11 +96,6 @@ def reset(effect: fx.ResetWorkspace, ctx: Ctx) -> ev.WorkspaceReset:
     return ev.WorkspaceReset(key=effect.key, head=Commit(head), tree=Tree(tree), rescued=saved.ref, skipped=tuple(skipped))
 
 
-def rescue(effect: fx.RescueWork, ctx: Ctx) -> ev.WorkRescued:
-    """Make what is unsaved reachable."""
-    return ev.WorkRescued(key=effect.key, ref=snapshot.rescue(ctx.tools.repo, ctx.verified(effect.slot), ctx.run).ref)
-
-
 def neutralise(effect: fx.NeutraliseWork, ctx: Ctx) -> ev.WorkNeutralised:
     """Each candidate as one commit that says nothing of its author, its patch, and the names that it gives away."""
     repo, named, heads = ctx.tools.repo, turns.names_of(ctx), effect.heads.items()
@@ -135,7 +130,9 @@ STEPS: dict[type[fx.Request], Callable[[Any, Ctx], ev.EffectAnswer]] = {
     fx.ContinueRebase: sync,
     fx.UndoRebase: sync,
     fx.ResetWorkspace: reset,
-    fx.RescueWork: rescue,
+    fx.RescueWork: lambda effect, ctx: ev.WorkRescued(
+        key=effect.key, ref=snapshot.rescue(ctx.tools.repo, ctx.verified(effect.slot), ctx.run).ref
+    ),
     fx.DropWorkspaces: drop,
     fx.NeutraliseWork: neutralise,
 }  # git alone: short, in a thread, not interrupted

@@ -107,9 +107,8 @@ def _start(effect: StartTurn, ctx: Ctx, agent: Agent, turn: Turn) -> Running | E
         if path.suffix != ".json" and not path.exists():
             path.mkdir(mode=0o700, parents=True)
     box = jobs.sandbox(
-        ctx, ws := ctx.workspace(effect.slot), ctx.folder, read_only=effect.read_only, writable=login,
+        ctx, ws := ctx.workspace(effect.slot), ctx.folder, read_only=effect.read_only, writable=login, private=private,
         seen=[jobs.door(env), *(path for path in programs if path not in {*login, ws.path})],
-        private=private,
     )  # fmt: skip
     if slots.read_record(ctx.tools.pool.root, effect.slot).sees:
         # A judge's workspace has all that it may see; the repository, and what other agents' programs keep, tell who made what.

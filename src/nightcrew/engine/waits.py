@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+from collections.abc import Mapping
 from contextlib import nullcontext, suppress
 from pathlib import Path
 
@@ -14,7 +15,7 @@ from nightcrew.database import put
 from nightcrew.engine.tools import Ctx, Tools, off
 from nightcrew.git.repo import Repo
 from nightcrew.git.sealed import Checkout, run
-from nightcrew.notify import notify
+from nightcrew.proc.call import call
 
 TICK_S = 30.0  # how long a wait goes on without a look at the wall clock (rulings 10)
 MARKER = Path(".agent/tmp/completion_marker")  # below the top of the checkout where the run was started (seed)
@@ -88,3 +89,9 @@ def tell(tools: Tools, state: RunState, what: str) -> None:
     if command := state.settings.notify:
         env, told = tools.operator_env, tools.redacted(f"{state.started.run}: {what}")
         notify(command, told, env=env, cwd=Path(env.get("HOME", "/")))
+
+
+def notify(command: tuple[str, ...], summary: str, *, env: Mapping[str, str], cwd: Path, timeout_s: float = 30.0) -> None:
+    """Run `command` with `{summary}`, made one line, replaced in its arguments (no shell reads them); what goes wrong stops no run."""
+    line = " ".join(summary.replace("\0", "").encode(errors="replace").decode().split())
+    call((command[0], *(part.replace("{summary}", line) for part in command[1:])), cwd=cwd, env=env, timeout_s=timeout_s)

@@ -6,8 +6,8 @@ from typing import Literal, NamedTuple
 
 from nightcrew.errors import UserError
 from nightcrew.git import snapshot
-from nightcrew.git.collect import commit_tree, has_change, is_ancestor
-from nightcrew.git.repo import NOTHING, Repo, Target, as_operator, fetch, pin, ref, tip
+from nightcrew.git.collect import commit_tree, is_ancestor
+from nightcrew.git.repo import NOTHING, Repo, Target, as_operator, fetch, pin, ref
 from nightcrew.git.sealed import OPERATOR, Checkout, GitError, dated, git
 from nightcrew.git.slots import Workspace, give, verify
 from nightcrew.git.snapshot import sound
@@ -95,11 +95,6 @@ def try_pushing(repo: Repo, target: Target, tip_commit: str) -> None:
 
 def _signature(repo: Repo) -> tuple[str, ...]:
     return ("-S",) if repo.setting("commit.gpgsign").lower() in {"true", "yes", "on", "1"} else ()
-
-
-def landed(repo: Repo, target: Target, commit: str) -> bool:
-    """Proof that the target has the work of `commit`: as an ancestor, with the same patch, or merging it changes nothing."""
-    return has_change(repo, tip(repo, target).commit, commit, commit)
 
 
 def land_branch(repo: Repo, run_id: str, branch: str, commit: str) -> Try:

@@ -60,8 +60,7 @@ FIXED = {
     "GIT_PAGER": "cat",
     "GIT_EDITOR": "true",
     # A program that refuses: whatever asks for a password gets an error instead of a person.
-    "GIT_ASKPASS": "false",
-    "SSH_ASKPASS": "false",
+    **dict.fromkeys(("GIT_ASKPASS", "SSH_ASKPASS"), "false"),
     "GCM_INTERACTIVE": "never",
     "GIT_OPTIONAL_LOCKS": "0",
     "GIT_NO_REPLACE_OBJECTS": "1",

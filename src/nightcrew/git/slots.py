@@ -66,9 +66,8 @@ class Record(msgspec.Struct, frozen=True, omit_defaults=True):
     branch: str = ""
     start: str = ""
     ready: bool = False
-    sees: tuple[
-        str, ...
-    ] = ()  # a judge's: it borrows nothing, has those commits, what they stand on, and no history (rulings 15)
+    # A judge's: it borrows nothing, has those commits, what they stand on, and no history (rulings 15).
+    sees: tuple[str, ...] = ()
     copies: tuple[str, ...] = ()
     files: dict[str, str] = {}
 

@@ -34,19 +34,13 @@ class Pool(NamedTuple):
 
 
 def lease(
-    pool: Pool,
-    run_id: str,
-    seat: str,
-    start: str,
-    branch: str | None = None,
-    keep: Sequence[str] = (),
-    sees: tuple[str, ...] = (),
+    pool: Pool, run_id: str, seat: str, start: str, branch: str = "", keep: Sequence[str] = (), sees: tuple[str, ...] = ()
 ) -> Workspace:
     """The workspace of a seat at `start`: as it was left, else a free slot made clean, else a new one. Raises UserError when the disk is full."""
     # No branch: a reader's, detached, moved when `start` is another. What `keep` names survives a change of seat though ignored.
     with alone(pool.root / "lock"):
-        record = _choose(pool, Record("", repo_id(pool.repo), run_id, seat, branch or "", start))
-    record = replace(record, start=start, branch=branch or "", ready=record.ready and record.sees == sees, sees=sees)
+        record = _choose(pool, Record("", repo_id(pool.repo), run_id, seat, branch, start))
+    record = replace(record, start=start, branch=branch, ready=record.ready and record.sees == sees, sees=sees)
     if not record.ready:
         return _set_up(pool, record, "-x", *(word for glob in keep for word in ("-e", glob)))
     ws = pool.at(record.slot)

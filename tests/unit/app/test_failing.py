@@ -1,4 +1,4 @@
-"""What outputs of agents are taken for: six corpora of labelled rows, and the verb that reads one."""
+"""What outputs of agents are taken for: eight corpora of labelled rows, and the verb that reads one."""
 
 import json
 from pathlib import Path
@@ -17,10 +17,9 @@ def told(row: Row) -> tuple[str, str | None]:
     return found.label, found.reset_at
 
 
-def scored(name: str, *, half: int | None = None) -> Score:
-    """The score of a corpus, or of every second of its rows."""
-    found = rows(name)
-    return score(found if half is None else found[half::2], told)
+def scored(name: str) -> Score:
+    """The score of a corpus."""
+    return score(rows(name), told)
 
 
 def test_the_samples() -> None:
@@ -32,12 +31,12 @@ def test_the_samples() -> None:
     assert (found.alarms, found.lost, found.invented) == (0, 0, 0), found.wrong
 
 
-@pytest.mark.parametrize("half", [0, 1])
-def test_outputs_in_other_words(half: int) -> None:
-    """Rows in other wordings, languages, zones and wraps, written before the tables; the second half was never tuned on."""
-    found = scored("wild.jsonl", half=half)
+@pytest.mark.parametrize("name", ["wild.jsonl", "fresh.jsonl", "field.jsonl", "apart.jsonl"])
+def test_outputs_in_other_words(name: str) -> None:
+    """Rows written before the tables knew their words; tests/corpus/README.md tells what they scored unseen."""
+    found = scored(name)
     assert found.strict >= 95, found.wrong
-    assert found.action >= 97, found.wrong
+    assert found.action >= 98, found.wrong
     assert found.resets >= 97, found.wrong
     assert (found.alarms, found.invented) == (0, 0), found.wrong
 
@@ -49,15 +48,6 @@ def test_outputs_as_people_report_them() -> None:
     assert found.action >= 97, found.wrong
     assert found.resets >= 97, found.wrong
     assert (found.alarms, found.lost, found.invented) == (0, 0, 0), found.wrong
-
-
-@pytest.mark.parametrize(("half", "strict", "action"), [(0, 97, 99), (1, 95, 97)])
-def test_outputs_written_before_the_tables_were_tuned(half: int, strict: float, action: float) -> None:
-    """Rows of many programs and services; when they were new 85.5 % of them were right, the second half was never tuned on."""
-    found = scored("fresh.jsonl", half=half)
-    assert found.strict >= strict, found.wrong
-    assert found.action >= action, found.wrong
-    assert (found.alarms, found.invented) == (0, 0), found.wrong
 
 
 @pytest.mark.parametrize("name", ["held.jsonl", "later.jsonl"])

@@ -7,8 +7,8 @@ import pytest
 
 from nightcrew.errors import UserError
 from nightcrew.git import landing, repo as repos, workspace
-from nightcrew.git.collect import collect, sync
-from nightcrew.git.repo import Repo, Target
+from nightcrew.git.collect import collect, has_change, sync
+from nightcrew.git.repo import Repo, Target, tip
 from nightcrew.git.sealed import GitError
 from nightcrew.git.slots import Workspace
 from nightcrew.git.workspace import Pool
@@ -344,12 +344,17 @@ def test_a_remote_that_is_gone_is_unreachable(remote: Path, repo: Repo, ws: Work
 def test_landed_is_proven(remote: Path, repo: Repo, ws: Workspace) -> None:
     """An ancestor or the same patch by somebody else is landed; anything else is not."""
     made = final(repo, ws)
-    assert not landing.landed(repo, TARGET, made)
+    assert not landed(repo, made)
     move_remote(remote, {"other.txt": "other\n"})
-    assert not landing.landed(repo, TARGET, made)
+    assert not landed(repo, made)
     move_remote(remote, {"note.txt": "result\n"}, "cherry-picked by a person")
     move_remote(remote, {"note.txt": "result, and better\n"})
-    assert landing.landed(repo, TARGET, made)
+    assert landed(repo, made)
+
+
+def landed(repo: Repo, made: str) -> bool:
+    """Whether the target has that commit's work."""
+    return has_change(repo, tip(repo, TARGET).commit, made, made)
 
 
 def lost_work(source: Path, repo: Repo, pool: Pool, ws: Workspace) -> tuple[str, dict[str, str]]:

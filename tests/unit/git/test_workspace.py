@@ -81,7 +81,7 @@ def test_a_workspace_is_on_the_disk_before_it_is_ready(source: Path, pool: Pool,
 
 def test_the_path_of_a_slot_says_nothing(source: Path, pool: Pool) -> None:
     """Neither path nor git folder of a workspace holds the run, the seat or an agent (blindness, rulings 43)."""
-    ws = workspace.lease(pool, RUN, "seat-of-claude", head(source), None)
+    ws = workspace.lease(pool, RUN, "seat-of-claude", head(source))
     texts = [str(ws.path), *(p.read_text("latin-1") for p in ws.git_dir.rglob("*") if p.is_file())]
     assert not any(word in text for text in texts for word in ("claude", RUN, "seat"))
 
@@ -281,10 +281,10 @@ def test_settings_and_locks_an_agent_left_are_gone_at_the_next_use(source: Path,
 def test_a_reader_moves_to_another_commit(source: Path, pool: Pool) -> None:
     """A reviewer's workspace is detached, and a lease at another commit moves it; ignored files of the seat stay."""
     commit(source, {".gitignore": "cache\n"})
-    ws = workspace.lease(pool, RUN, "review", head(source), None)
+    ws = workspace.lease(pool, RUN, "review", head(source))
     write(ws.path, {"cache": "warm", "note.txt": "a reader must not write\n"})
     moved = commit(source, {"note.txt": "new\n"})
-    again = workspace.lease(pool, RUN, "review", moved, None)
+    again = workspace.lease(pool, RUN, "review", moved)
     assert (again.slot, again.head, head(again.path)) == (ws.slot, moved, moved)
     assert git(again.path, "status", "--porcelain", "--ignored") == "!! cache"
     assert (again.path / "note.txt").read_text() == "new\n"

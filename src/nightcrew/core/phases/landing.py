@@ -14,10 +14,10 @@ UNREACHED = 6  # times in a row that the remote may be out of reach, half an hou
 
 
 def _wants(state: RunState) -> tuple[Want, ...]:
-    seat, at = state.chosen.seat, state.trying
+    at = state.trying
     if at.step == "wait":
         back = on(events.TimerFired, lambda now, _event: _back_to_gate(now))
-        return (Want(timer(state, NODE, seat, at.wait_until, at.refusal), back),)
+        return (Want(timer(state, NODE, state.chosen.seat, at.wait_until, at.refusal), back),)
     if at.step in {"fix", "collect"}:
         ask = f"# What you are asked\n\nThe finished work could not be landed: {at.refusal}. Mend the work so that it can."
         return fixer.mend(state, "trying", NODE, ask, b.quoted(at.output, b.OUTPUT_LIMIT), then=_mended)

@@ -7,7 +7,7 @@ from nightcrew.core.ids import Label, SeatKey, impl_seat
 from nightcrew.core.roster import AgentRole, Answers
 from nightcrew.core.state import Advising, Marker, Phase, RunState, Want, asking, enter, iteration_base, line, red_of
 from nightcrew.core.trouble import leave
-from nightcrew.core.work import Brief, Failure, Outcome, PipelinePhase, Purpose
+from nightcrew.core.work import Brief, Outcome, PipelinePhase, Purpose
 
 NODE, SEAT, ADVISE = "plan", SeatKey("plan"), "advise"
 SHAPE = '{"approach": "…", "tradeoff": "what it costs", "naive": "why not the obvious way", "risks": "…", "files": "…"}'
@@ -27,7 +27,10 @@ def _wants(state: RunState) -> tuple[Want, ...]:
     advisors = panel.seats("advisor", many if chains.chain(AgentRole.Advisor) else 0)
     if waited := panel.awaited(state, "advising", "proposals", advisors, ADVISE):
         return panel.ask(state, waited, base, lambda seat: _advise(state, seat, advisors))
-    wish = chain.Wish(NODE, SEAT, AgentRole.Planner, Answers.Text, lambda _memory: _brief(state), _planned)
+    wish = chain.Wish(
+        NODE, SEAT, AgentRole.Planner, Answers.Text, lambda _memory: _brief(state),
+        lambda now, said: now.but(plan=said.answer if isinstance(said, Outcome) else now.plan, planned=True),
+    )  # fmt: skip
     if state.advising.proposals and chains.chain(AgentRole.Synthesizer):
         wish = wish._replace(node="synthesize", seat=SeatKey("synthesis"), role=AgentRole.Synthesizer)
     return rooms.reader(state, wish.seat, base) or chain.ask(state, wish)
@@ -39,10 +42,6 @@ def _advise(state: RunState, seat: SeatKey, seats: tuple[SeatKey, ...]) -> chain
         ADVISE, seat, AgentRole.Advisor, Answers.Structured, lambda _memory: _brief(state, advises=True),
         lambda now, said: panel.heard(now, "advising", "proposals", seat, said), reads=ADVISE, shape=SHAPE, reasks=1, agents=agents,
     )  # fmt: skip
-
-
-def _planned(state: RunState, said: Outcome | Failure) -> RunState:
-    return state.but(plan=said.answer if isinstance(said, Outcome) else state.plan, planned=True)
 
 
 def _brief(state: RunState, *, advises: bool = False) -> Brief:

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from nightcrew.notify import notify
+from nightcrew.engine.waits import notify
 
 ENV = {"PATH": "/usr/bin:/bin"}
 
