@@ -91,8 +91,8 @@ def load(
         mistakes.append(Mistake(*where("limits.usd"), told, "set limits.turns too, or the agent's price of a turn"))
     implementers = values.get("pipeline.implementers", 1)
     if implementers > 1 and roster and not chains.chain(AgentRole.Judge):
-        told = "no agent answers in a given form: there is nobody to judge a competition"
-        mistakes.append(Mistake(*where("pipeline.implementers"), told, "roles.judge names somebody, or leave it at 1"))
+        told = "no developer gives structured answers: there is nobody to judge a competition"
+        mistakes.append(Mistake(*where("pipeline.implementers"), told, "roles.judge names somebody who does, or leave it at 1"))
     refused, warnings = _named_wrongly(named, roster, where)
     if all(layer.roster for layer in layers):  # else an agent may be missing only because its file cannot be read
         mistakes += refused
