@@ -69,6 +69,12 @@ def asked(crew: Crew, node: str, seat: str = "") -> list[str]:
     return [start["agent"] for start in crew.starts() if start["node"] == node and seat in {"", start["seat"]}]
 
 
+def refs(crew: Crew) -> dict[str, str]:
+    """What nightcrew holds in the person's repository, by name."""
+    lines = crew.git("for-each-ref", "--format=%(refname) %(objectname)", "refs/nightcrew/").splitlines()
+    return dict(line.split(" ") for line in lines)
+
+
 def handed(crew: Crew) -> list[tuple[str, str, str, str, str]]:
     """The handovers."""
     records = [e.handover for e in crew.facts(HandedOver)]
@@ -82,7 +88,10 @@ def prompt(crew: Crew, node: str, seat: str) -> list[str]:
 
 
 def test_three_compete_and_judges_agree(crew: Crew) -> None:
-    """T051, T052, T053, T055, T058: three candidates of a commit each, three rankings in different orders, the winner lands, all slots are free."""
+    """T051, T052, T053, T055, T058: three candidates of a commit each, three rankings in different orders, the winner lands, all slots are free.
+
+    The losers' work keeps its refs until the run is cleaned.
+    """
     competing(crew)
 
     done = crew.call("run", "write the note")
@@ -98,6 +107,10 @@ def test_three_compete_and_judges_agree(crew: Crew) -> None:
     assert (tally.present, tally.quorum, tally.winner) == (3, 2, "A")
     assert crew.shown("main", "by.txt") == "A\n"
     assert state.workspaces == {}
+    losers = {f"refs/nightcrew/{crew.run}/{label}": state.candidates[label].change.head for label in ("B", "C")}  # type: ignore[index]
+    assert refs(crew) == losers
+    assert crew.call("clean").code == 0
+    assert refs(crew) == {}
     assert {start["run"] for start in crew.starts()} == {crew.run}
     assert crew.call("show", crew.run).code == 0
 

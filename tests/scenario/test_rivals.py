@@ -173,7 +173,7 @@ def test_a_candidate_that_names_a_vendor(crew: Crew, policy: str) -> None:
     note = landed(crew)
     assert note == ("four, B\n" if policy == "fail" else "four, by Claude\n")
     assert ("by Claude" in "".join(prompts(crew, "judge"))) == (policy == "warn")
-    assert "A names claude" in crew.call("show").out
+    assert "A names claude (an agent or a vendor)" in crew.call("show").out
 
 
 def test_what_people_see_of_a_competition(crew: Crew) -> None:

@@ -271,7 +271,7 @@ JUDGED: tuple[tuple[str, str, str, Callable[[str, Any], Said]], ...] = (  # how 
     ("advice", "advising", "proposals", lambda seat, advice: (f"{seat} proposes: {line(advice.approach)}",)),
     ("advice", "advising", "absent", lambda seat, why: (f"{seat}: no advice, {why.reason}",)),
     ("judging", "judging", "out", lambda label, why: (f"{label} is not judged: {why}",)),
-    ("judging", "judging", "leaks", lambda label, words: (words and f"{label} names {', '.join(words)}",)),
+    ("judging", "judging", "leaks", lambda label, words: (words and f"{label} names {', '.join(words)} (an agent or a vendor)",)),
     ("judging", "judging", "rankings", lambda seat, r: (f"{seat} ranks {', '.join(r.order)}", *(f"{k}: {w}" for k, w in r.reasons.items() if w))),
     ("judging", "judging", "absent", lambda seat, why: (f"{seat}: no answer, {why.reason}",)),
 )  # fmt: skip

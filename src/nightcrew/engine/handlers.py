@@ -20,6 +20,8 @@ from nightcrew.git.sealed import GitError, dated, git, run as run_git
 from nightcrew.git.slots import Workspace, WorkspaceLost, verify
 from nightcrew.git.workspace import Pool
 
+Names = tuple[str, ...]
+
 
 def prepare(effect: fx.PrepareWorkspace, ctx: Ctx) -> ev.WorkspaceReady:
     """Lease the seat's slot and set it to its start; copy the local files that the settings name."""
@@ -106,29 +108,28 @@ def neutralise(effect: fx.NeutraliseWork, ctx: Ctx) -> ev.WorkNeutralised:
 
 def drop(effect: fx.DropWorkspaces, ctx: Ctx) -> ev.WorkspacesDropped:
     """Give slots of the run back to the pool."""
-    landed = ctx.state().landing
-    _, kept = give_back(ctx.tools.pool, ctx.run, landed.commit if landed else "", effect.seats)
+    state, landed = ctx.state(), ctx.state().landing
+    lost = tuple(c.label for c in state.candidates.values() if c.changed and c.label != state.winner)
+    _, kept = give_back(ctx.tools.pool, ctx.run, landed.commit if landed else "", effect.seats, lost)
     return ev.WorkspacesDropped(key=effect.key, kept=kept)
 
 
-def give_back(pool: Pool, run_id: str, proven: str, seats: tuple[str, ...] = ()) -> tuple[list[str], tuple[str, ...]]:
-    """A run's slots (of some seats, or all and its refs too) go back to the pool: which, and what stays and why. `proven` landed."""
+def give_back(pool: Pool, run_id: str, proven: str, seats: Names = (), lost: Names = ()) -> tuple[list[str], Names]:
+    """A run's slots (of some seats, or all and its refs too) go back to the pool: which, and what stays and why. `proven` landed, `lost` did not."""
     slots, kept = [], []
     for ws in workspace.leased(pool, run_id, seats):
         saved = workspace.release(pool, ws)
         slots.append(ws.slot)
         kept += [f"{saved.ref}: {saved.files} unsaved files"] if saved.ref else []
         kept += [f"too large to rescue: {path}" for path in saved.large]
-    kept += [] if seats else [f"{ref}: its work is nowhere else" for ref in landing.drop_run(pool.repo, run_id, proven)]
+    kept += [] if seats else [f"{ref}: its work is nowhere else" for ref in landing.drop_run(pool.repo, run_id, proven, lost)]
     return slots, tuple(kept)
 
 
 STEPS: dict[type[fx.Request], Callable[[Any, Ctx], ev.EffectAnswer]] = {
     fx.PrepareWorkspace: prepare,
     fx.CollectWork: collect,
-    fx.SyncBase: sync,
-    fx.ContinueRebase: sync,
-    fx.UndoRebase: sync,
+    **dict.fromkeys((fx.SyncBase, fx.ContinueRebase, fx.UndoRebase), sync),
     fx.ResetWorkspace: reset,
     fx.RescueWork: lambda effect, ctx: ev.WorkRescued(
         key=effect.key, ref=snapshot.rescue(ctx.tools.repo, ctx.verified(effect.slot), ctx.run).ref

@@ -180,8 +180,8 @@ def push(repo: Repo, target: Target, tip_commit: str, commit: str) -> Try:
 BRANCHES = ("refs/heads/", "refs/remotes/", "refs/nightcrew/fetched/")
 
 
-def drop_run(repo: Repo, run_id: str, proven: str = "") -> tuple[str, ...]:
-    """Remove a run's refs but those of its rescues; returns those that stay. `proven` is the commit that landed."""
+def drop_run(repo: Repo, run_id: str, proven: str = "", lost: tuple[str, ...] = ()) -> tuple[str, ...]:
+    """Remove a run's refs but those of its rescues; returns those that stay. `proven` is the commit that landed; who `lost` to it stays."""
     # Where a branch of the person's (or the remote's, as fetched) has it all go; else those whose work is reachable elsewhere.
     prefix = f"refs/nightcrew/{run_id}/"
     said = git(repo, "for-each-ref", "--format=%(refname) %(objectname) %(tree)", prefix, *BRANCHES)
@@ -198,6 +198,7 @@ def drop_run(repo: Repo, run_id: str, proven: str = "") -> tuple[str, ...]:
     safe_trees = {tree for _, commit, tree in found if commit not in loose}
     ours = f"{prefix}neutral/"  # the work as judges saw it: the work itself has a ref of its own
     kept = {name for name, commit, tree in found if commit in loose and tree not in safe_trees and not name.startswith(ours)}
+    kept |= {name for name, _, _ in found if name.removeprefix(prefix) in lost}
     gone = [f"delete {name} {commit}\n" for name, commit, _ in found if name not in kept]
     git(repo, "update-ref", "--stdin", stdin="".join(gone).encode())
     return tuple(sorted(kept))

@@ -401,6 +401,17 @@ def test_a_run_that_is_proven_landed_leaves_only_rescue_refs(
     assert {name for name in refs(source, "refs/nightcrew") if "/fetched/" not in name} == set(saved)
 
 
+def test_a_loser_stays_until_it_is_not_asked_for(source: Path, repo: Repo, pool: Pool, ws: Workspace) -> None:
+    """The work of who lost to what landed keeps its ref while it is named, and goes when it is not."""
+    made = final(repo, ws)
+    loser, saved = lost_work(source, repo, pool, ws)
+    landing.land_local(repo, TARGET, ws.head, made)
+    for _ in range(2):
+        assert landing.drop_run(repo, RUN, made, ("B", "C")) == (f"refs/nightcrew/{RUN}/B",)
+    assert refs(source, "refs/nightcrew") == {f"refs/nightcrew/{RUN}/B": loser, **saved}
+    assert landing.drop_run(repo, RUN, made) == ()
+
+
 @pytest.mark.parametrize("claim", ["not there", "unknown"])
 def test_a_claim_is_no_proof(source: Path, repo: Repo, pool: Pool, ws: Workspace, claim: str) -> None:
     """A commit that no branch has, whatever was said of it, proves nothing: all that is nowhere else stays."""
