@@ -176,6 +176,18 @@ def test_a_candidate_that_names_a_vendor(crew: Crew, policy: str) -> None:
     assert "A names claude (an agent or a vendor)" in crew.call("show").out
 
 
+def test_every_candidate_names_a_vendor(crew: Crew) -> None:
+    """Under `fail` nobody is judged and the run fails; what each made can be seen by its label, and without one is not guessed."""
+    named = {"node": "implement", "do": [{"write": "note.txt", "text": "four, {label} by Claude\n"}, DONE]}
+    competing(crew, named, pipeline={"on_leak": "fail"}, recovery={"ceiling": 1})
+    assert crew.call("run", "write the note").code == 1
+    assert "every candidate names a vendor: A names claude; B names claude; C names claude" in crew.call("show").out
+    assert prompts(crew, "judge") == []
+    told = crew.call("diff", crew.run)
+    assert (told.code, "name one of A, B, C" in told.line) == (2, True)
+    assert "+four, B by Claude" in crew.call("diff", crew.run, "b").out
+
+
 def test_what_people_see_of_a_competition(crew: Crew) -> None:
     """Candidates stand side by side, with their authors once it is decided; the patch of each can be had by its label."""
     competing(crew, {"node": "judge", "seat": "judge-2", "do": [ranks("B", "C", "A")]})

@@ -331,6 +331,8 @@ def diff(run: RunId, env: Mapping[str, str], label: str = "") -> str:
         if not (one := state.candidates.get(Label(label.upper()))):
             raise UserError(f"run {run} has no candidate {label}", f"it has: {', '.join(sorted(state.candidates)) or 'none yet'}")
         return git(pool.repo, "diff", "--no-ext-diff", one.start, one.change.head)
+    if not state.winner and len(state.candidates) > 1:
+        raise UserError("whose work goes on is not decided", f"name one of {', '.join(sorted(state.candidates))} after the run")
     start = f"{state.commit}^" if state.commit else state.winning.start if state.winning else state.base
     for place, work in _works(pool, state, env):
         if work and (patch := git(place, "diff", "--no-ext-diff", start, work)):
