@@ -111,6 +111,9 @@ def test_three_compete_and_judges_agree(crew: Crew) -> None:
     assert refs(crew) == losers
     assert crew.call("clean").code == 0
     assert refs(crew) == {}
+    crew.git("gc", "-q", "--prune=now")
+    told = crew.call("diff", crew.run, "B")
+    assert (told.code, "the work of B is not there any more" in told.line) == (2, True)
     assert {start["run"] for start in crew.starts()} == {crew.run}
     assert crew.call("show", crew.run).code == 0
 

@@ -330,6 +330,8 @@ def diff(run: RunId, env: Mapping[str, str], label: str = "") -> str:
     if label:
         if not (one := state.candidates.get(Label(label.upper()))):
             raise UserError(f"run {run} has no candidate {label}", f"it has: {', '.join(sorted(state.candidates)) or 'none yet'}")
+        if not git(pool.repo, "rev-parse", "-q", "--verify", f"{one.change.head}^{{commit}}", ok=(0, 1, 128)):
+            raise UserError(f"the work of {one.label} is not there any more", "clean cleared it away")
         return git(pool.repo, "diff", "--no-ext-diff", one.start, one.change.head)
     if not state.winner and len(state.candidates) > 1:
         raise UserError("whose work goes on is not decided", f"name one of {', '.join(sorted(state.candidates))} after the run")

@@ -1,7 +1,4 @@
-"""Every request the core can make. Requests begin with a verb and are compared by key alone (decision 0002).
-
-`Record`, the request to write a decision down, stands in `events` because it carries an event.
-"""
+"""Every request the core can make, compared by key alone (decision 0002); `Record`, which carries an event, stands in `events`."""
 
 from nightcrew.core.ids import AgentId, Commit, Data, EffectId, Label, SeatKey, SlotId, Tree
 from nightcrew.core.roster import AgentRole, Answers

@@ -1,7 +1,4 @@
-"""Judging: a blind panel ranks neutral commits under labels, deliberates if it is split, and votes; one candidate alone has won.
-
-Then the losers' workspaces are given back, and, where that is wanted, one fixer's round takes over what judges praised in them.
-"""
+"""Judging: a blind panel ranks neutral commits, argues if it is split, and votes; then a fixer may take over what was praised in the losers."""
 
 from nightcrew.core import brief as b, chain, effects as fx, events as ev, fixer, panel, reading, rooms, tally
 from nightcrew.core.ids import AgentId, Label, SeatKey, Tree, fraction, impl_seat
