@@ -16,6 +16,7 @@ from nightcrew.config.first import guess, init_text
 from nightcrew.config.layers import KindInfo
 from nightcrew.config.values import version
 from nightcrew.core.roster import Agent, AgentRole
+from nightcrew.database import unusable
 from nightcrew.errors import UserError
 from nightcrew.git.repo import Repo, identity, open_repo, repo_id, target
 from nightcrew.ledger import Ledger
@@ -69,7 +70,8 @@ def init(cwd: Path, env: Mapping[str, str]) -> Path:
     path = repo.work_tree / REPOSITORY_FILE
     if path.exists():
         raise UserError(f"{path} exists already", "edit it; nightcrew doctor checks it")
-    path.write_text(init_text(guess(repo.work_tree), tuple(catalog.found(env.get("PATH", "")))))
+    with unusable(path):
+        path.write_text(init_text(guess(repo.work_tree), tuple(catalog.found(env.get("PATH", "")))))
     trust_here(cwd, env)
     return path
 
@@ -78,7 +80,8 @@ def trust_here(cwd: Path, env: Mapping[str, str]) -> tuple[str, ...]:
     """Trust what this repository's file would execute; those lines."""
     config = load_config(repo := open_repo(cwd, env), env, {})
     if config.digest:
-        trust(home_of(env), repo_id(repo), config.digest)
+        with unusable(home_of(env)):
+            trust(home_of(env), repo_id(repo), config.digest)
     return config.executes
 
 

@@ -54,13 +54,11 @@ class Running(msgspec.Struct, frozen=True):
 
     def open_pidfd(self) -> int | None:
         """A descriptor, the caller's to close, that becomes readable when the job is over; None if it is already."""
-        try:
+        with contextlib.suppress(ProcessLookupError):
             held = os.pidfd_open(self.pid)
-        except ProcessLookupError:
-            return None
-        if processes.alive(self.identity):
-            return held
-        os.close(held)
+            if processes.alive(self.identity):
+                return held
+            os.close(held)
         return None
 
 

@@ -11,6 +11,7 @@ from nightcrew.cli.verbs import TABLE, loaded as loaded_verb, unknown
 from nightcrew.core.events import Noted
 from nightcrew.core.ids import RunId
 from nightcrew.journal.store import Journal
+from support.repos import make_repo
 from unit.app.worlds import RUN, World, started, written
 from unit.cli.faces import ENTRY, argv, environment, loaded, nightcrew
 
@@ -135,6 +136,18 @@ def test_a_journal_that_cannot_be_used_is_one_line_and_exit_1(tmp_path: Path) ->
     said = nightcrew(tmp_path, "show")
     assert (said.code, said.err.count("\n")) == (1, 1)
     assert "journal.db" in said.err
+
+
+@pytest.mark.parametrize("words", [("trust",), ("init",)])
+def test_a_place_that_cannot_be_written_is_one_line_and_exit_1(tmp_path: Path, words: tuple[str, ...]) -> None:
+    """What is wrong with the person's disk is no bug of ours: trust whose home is a file, init where the name leads nowhere."""
+    repo = make_repo(tmp_path / "repo")
+    settings = repo / "nightcrew.toml"
+    settings.symlink_to("nowhere/at/all") if words == ("init",) else settings.write_text('[verify]\ngate = "true"\n')
+    (tmp_path / "state").write_text("")
+    said = nightcrew(tmp_path / "state", *words, cwd=repo)
+    assert (said.code, said.err.count("\n")) == (1, 1)
+    assert said.err.startswith("nightcrew: nothing can be recorded")
 
 
 def test_a_reader_that_left_is_no_error(tmp_path: Path) -> None:
