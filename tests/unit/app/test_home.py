@@ -57,6 +57,17 @@ def test_a_run_that_nobody_drives_is_called_stopped(tmp_path: Path) -> None:
     lease.release()
 
 
+def test_who_parks_or_asks_may_be_driven_still(tmp_path: Path) -> None:
+    """A run that is parked while its last turn comes to its end is driven: `resume --all` leaves it alone."""
+    world = World().play(lambda s: s.phase is PipelinePhase.Development)
+    world.tell(ev.ParkAsked())
+    journal = written(world, tmp_path)
+    lease = journal.acquire(RUN)
+    assert [(row.word, row.driven) for row in rows(env(tmp_path), 20)] == [("parked", True)]
+    lease.release()
+    assert [(row.word, row.driven) for row in rows(env(tmp_path), 20)] == [("parked", False)]
+
+
 def test_the_newest_come_first_and_no_more_than_asked(tmp_path: Path) -> None:
     """The limit holds, and without one every run is there."""
     names = [RunId(f"20260830-15300{n}-000{n}") for n in range(5)]
