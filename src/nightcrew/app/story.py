@@ -162,6 +162,7 @@ def said(step: Step) -> Iterator[Line]:
     if opened and (ref := getattr(event, "ref", "") or getattr(event, "rescued", "")):
         told.append(("rescued", f"{ref} (from {opened.effect.seat})" if opened.effect.seat else ref))
     told += (*_of_panel(step), *_of_judges(before, after))
+    told += [("note", "no plan came of it: the task is the plan")] if after.planned > before.planned and not after.plan else []
     asked = (q for name, q in after.questions.items() if name not in before.questions)
     told += [("question", f"asks: {q.text} [{q.how}] {answer_command(after, q)}") for q in asked]
     if after.trouble and (before.trouble is None or before.trouble.failure is not after.trouble.failure):

@@ -82,6 +82,19 @@ def test_a_story_has_everything_that_happened() -> None:
     assert seen.stands.word == "landed"
 
 
+def test_a_plan_that_nobody_gave_is_noted() -> None:
+    """Planning is best effort: that no plan came of it is said, once, and nothing of the kind where one did."""
+
+    def refuses(_state: RunState, effect: Effect) -> ev.Event | None:
+        mine = isinstance(effect, StartTurn) and effect.node == "plan"
+        return ev.TurnEnded(key=effect.key, outcome=bad(Class.Refused, "no")) if mine else None
+
+    told = [
+        [line.what for line in of(story(World(started("local"), reply).play().entries), "note")] for reply in (refuses, eventful)
+    ]
+    assert [sum("the task is the plan" in what for what in notes) for notes in told] == [1, 0]
+
+
 def test_a_turn_without_a_price_is_counted_as_unpriced() -> None:
     """An unknown price is not nothing: it is told beside the money (rulings 30)."""
     seen = story(World(started("local"), eventful).play().entries)
