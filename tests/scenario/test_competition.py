@@ -240,7 +240,9 @@ def test_a_cooling_agent_holds_no_competition_up(crew: Crew) -> None:
 
     assert done.code == 0, done
     assert asked(crew, "implement")[before:] == ["alpha"]
-    assert "alone is left, and nobody has to judge" in crew.call("show").out
+    shown = crew.call("show").out
+    assert "is not judged: its agents cool down" in shown
+    assert "alone is left, and nobody has to judge" in shown
 
 
 def test_an_implementer_whose_stream_drops(crew: Crew) -> None:

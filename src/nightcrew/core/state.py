@@ -97,7 +97,7 @@ class Judging(Data, frozen=True, omit_defaults=True, kw_only=True):
     """Progress of Judging: `neutral`, `rank`, `argue`, `vote`, `drop`, then for a graft `graft`, `collect`, `after`; `over`."""
 
     step: str = ""
-    entrants: tuple[Label, ...] = ()  # the viable candidates, and why some of them are not judged
+    entrants: tuple[Label, ...] = ()  # the viable candidates, and why some of all are not judged
     out: dict[Label, str] = {}
     neutral: dict[Label, w.Change] = {}  # as judges see them
     leaks: dict[Label, tuple[str, ...]] = {}

@@ -116,6 +116,7 @@ def test_a_lane_that_sleeps_holds_nobody_up() -> None:
     sleeps(sim, "implement", f"impl-{last}")
     judged(sim)
     assert (sim.state.at < 90_000.0, last in sim.state.judging.entrants, len(sim.state.judging.entrants)) == (True, False, 2)
+    assert list(sim.state.judging.out) == [last]
     lone = contest(1)
     lone.says(StartTurn, lambda e: AgentCooling(key=e.key, agent=e.agent, until=90_000.0), times=3, node="implement")
     assert judged(lone).state.at >= 90_000.0

@@ -40,7 +40,8 @@ def _arrived(state: RunState) -> RunState:
     if waited.difference(chain.asleep(state, NODE) if viable else ()):
         return state
     if viable:
-        return leave(state, PipelinePhase.Judging, judging=Judging(entrants=tuple(viable)))
+        late = {at.label: "its agents cool down" for at in lanes if at.step != "done"}
+        return leave(state, PipelinePhase.Judging, judging=Judging(entrants=tuple(viable), out=late))
     if all(_already(state, at.label) for at in lanes):
         return leave(state, PipelinePhase.Finalizing, already="already done")
     if failed := [at.failure for at in lanes if at.failure is not None]:

@@ -64,7 +64,7 @@ def _arrived(state: RunState) -> RunState:
 
 def _opened(state: RunState) -> RunState:
     """The run with those judged that nothing speaks against: red checks where another's are green, files that another has too."""
-    at, out, seen = state.judging, dict[Label, str](), dict[Tree, Label]()
+    at, out, seen = state.judging, {**state.judging.out}, dict[Tree, Label]()
     viable = [state.candidates[label] for label in at.entrants]
     green = [c for c in viable if not red_of(c.checks)] or viable
     for c in viable:
