@@ -109,13 +109,31 @@ def test_three_compete_and_judges_agree(crew: Crew) -> None:
     assert state.workspaces == {}
     losers = {f"refs/nightcrew/{crew.run}/{label}": state.candidates[label].change.head for label in ("B", "C")}  # type: ignore[index]
     assert refs(crew) == losers
-    assert crew.call("clean").code == 0
+    cleaned = crew.call("clean").out
+    assert [name for name in losers if f"removed {name}" in cleaned] == list(losers)
     assert refs(crew) == {}
     crew.git("gc", "-q", "--prune=now")
     told = crew.call("diff", crew.run, "B")
     assert (told.code, "the work of B is not there any more" in told.line) == (2, True)
     assert {start["run"] for start in crew.starts()} == {crew.run}
     assert crew.call("show", crew.run).code == 0
+
+
+def test_who_lost_stays_while_the_winner_waits(crew: Crew) -> None:
+    """A winner that is left on its branch is not landed: `clean` keeps it and those who lost to it; once it is, they go."""
+    competing(crew)
+    assert crew.call("run", "--mode", "branch", "write the note").code == 0
+    losers = refs(crew)
+    assert [name[-1] for name in losers] == ["B", "C"]
+    assert f"kept {next(iter(losers))}" in crew.call("clean").out
+    assert refs(crew) == losers
+
+    landing = crew.state().landing
+    assert landing is not None
+    crew.git("update-ref", "refs/heads/main", landing.commit)
+
+    assert f"removed {next(iter(losers))}" in crew.call("clean").out
+    assert refs(crew) == {}
 
 
 def test_a_split_panel(crew: Crew) -> None:

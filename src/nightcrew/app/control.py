@@ -378,12 +378,16 @@ def _clean_one(journal: Journal, pool: workspace.Pool, run: RunId) -> Cleaned:
     state, repo = local.folded(journal, run), pool.repo
     if not state.done:
         return Cleaned(run, (), (f"the run is not over ({state.phase}): nightcrew resume, or cancel",))
-    slots, kept = handlers.give_back(pool, run, state.landing.commit if state.landing else "")
-    removed = tuple(f"workspace {slot}" for slot in slots)
-    branch = state.landing.branch if state.landing and state.landing.mode == "branch" else ""
-    if branch and state.phase is PipelinePhase.Complete:
-        where, name = here.target(repo, state.started.target, state.started.remote or "none"), f"refs/heads/{branch}"
-        if not has_change(repo, here.tip(repo, where).commit, state.commit, state.commit):
+    landed, held = state.landing, ("for-each-ref", "--format=%(refname)", f"refs/nightcrew/{run}/[A-H]")
+    branch = landed.branch if landed and landed.mode == "branch" and state.phase is PipelinePhase.Complete else ""
+    where = here.target(repo, state.started.target, state.started.remote or "none") if branch else None
+    waits = where is not None and not has_change(repo, here.tip(repo, where).commit, state.commit, state.commit)
+    before, lost = git(repo, *held).split(), handlers.losers(state) if waits else ()
+    slots, kept = handlers.give_back(pool, run, landed.commit if landed else "", lost=lost)
+    gone = sorted({*before}.difference(git(repo, *held).split()))
+    removed, name = (*(f"workspace {slot}" for slot in slots), *gone), f"refs/heads/{branch}"
+    if where is not None:
+        if waits:
             kept = (*kept, f"branch {branch}: not landed on {'/'.join(filter(None, (where.remote, where.branch)))}")
         elif git(repo, "rev-parse", "-q", "--verify", name, ok=(0, 1)) == state.commit:
             git(repo, "update-ref", "-d", name, state.commit)

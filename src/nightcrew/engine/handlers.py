@@ -8,7 +8,7 @@ from typing import Any, assert_never
 from nightcrew.core import effects as fx, events as ev
 from nightcrew.core.ids import Commit, SlotId, Tree
 from nightcrew.core.phases import landing as landing_phase
-from nightcrew.core.state import line
+from nightcrew.core.state import RunState, line
 from nightcrew.core.trouble import NODE as DEV_FIX
 from nightcrew.core.work import Change
 from nightcrew.engine import commands, committing, jobs, turns, waits
@@ -108,10 +108,14 @@ def neutralise(effect: fx.NeutraliseWork, ctx: Ctx) -> ev.WorkNeutralised:
 
 def drop(effect: fx.DropWorkspaces, ctx: Ctx) -> ev.WorkspacesDropped:
     """Give slots of the run back to the pool."""
-    state, landed = ctx.state(), ctx.state().landing
-    lost = tuple(c.label for c in state.candidates.values() if c.changed and c.label != state.winner)
-    _, kept = give_back(ctx.tools.pool, ctx.run, landed.commit if landed else "", effect.seats, lost)
+    landed = ctx.state().landing
+    _, kept = give_back(ctx.tools.pool, ctx.run, landed.commit if landed else "", effect.seats, losers(ctx.state()))
     return ev.WorkspacesDropped(key=effect.key, kept=kept)
+
+
+def losers(state: RunState) -> Names:
+    """The labels of those whose work lost to another's."""
+    return tuple(c.label for c in state.candidates.values() if c.changed and c.label != state.winner)
 
 
 def give_back(pool: Pool, run_id: str, proven: str, seats: Names = (), lost: Names = ()) -> tuple[list[str], Names]:
