@@ -137,10 +137,11 @@ def _printed(out: str | None, err: str, end: Exit | None, now: float, zone: str)
     if end is None:  # what was said after an error shows that it was overcome
         texts = [text[-resets.TAIL :] if len(text) > 2 * NOTICE else text for text in texts]
         texts = [text[max([0, *(at.start() for at in table().shapes["speaks"].finditer(text))]) :] for text in texts]
-    if out is None and table().shapes["fine"].match(err):
+    if out is None and table().shapes["fine"].match(err) and not table().shapes["bad"].search(err[: resets.TAIL]):
         return Told(Class.Ok, "an answer without an error")
     if end and not end.code:  # what was said once a program's own tries were over
-        texts = [table().shapes["tries"].split(text)[-1] or text for text in texts]
+        last = [max(text.rfind(word) for word in ("etrying", "econnecting")) for text in texts]
+        texts = [text[at:].partition("\n")[2] or text if at >= 0 else text for text, at in zip(texts, last, strict=True)]
     whole = err if out is None else ""  # what stands before an error may be the headers that came with it
     found = (failure(piece, now, zone, whole) for text in texts for piece in _pieces(text, end, alone=out is None))
     if told := _telling(found):
@@ -156,7 +157,7 @@ def _printed(out: str | None, err: str, end: Exit | None, now: float, zone: str)
 
 def _pieces(text: str, end: Exit | None, *, alone: bool) -> Iterator[str]:
     """The pieces of a text that speak of an error: what follows each beginning of one, the last first; then all of it, if that may be."""
-    tail = text[-resets.TAIL :]
+    tail = resets.unstyled(text[-resets.TAIL :])
     starts = _starts(tail, end)
     for start, stop in zip(starts[:-9:-1], [None, *starts[:0:-1]], strict=False):
         yield from (tail[start:], tail[start:stop])

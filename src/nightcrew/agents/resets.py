@@ -71,7 +71,7 @@ def told(text: str, now: float, zone: str) -> float | None:
 
 def unstyled(text: str) -> str:
     """A text without a terminal's colours and cursor moves, also where the escape character was lost."""
-    return grammar().words["style"].sub("", text)
+    return grammar().words["style"].sub("", text) if len(text) <= TAIL or "\x1b" in text else text
 
 
 def readings(text: str) -> tuple[str, ...]:
