@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -163,7 +164,8 @@ class Crew:
             process.communicate()
         for run in self.runs():  # and the drivers that went on by themselves
             if pid := self.journal().holder(run):
-                os.kill(pid, signal.SIGKILL)
+                with suppress(ProcessLookupError):  # it may have ended by now
+                    os.kill(pid, signal.SIGKILL)
                 self.rest(run)
         folders = [owner.parent for owner in self.state_home.glob("runs/*/effects/**/owner")]
         for folder in folders:
