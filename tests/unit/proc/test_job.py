@@ -62,7 +62,8 @@ def test_nothing_is_absent(folder: Path) -> None:
 
 def test_exit_record(folder: Path, mode: Mode) -> None:
     """The record says how and when it ended, and both outputs are in files."""
-    begun = running(start(folder, job(folder, "echo out; echo err >&2; exit 3", mode)))
+    begun = running(start(folder, job(folder, "while [ ! -e go ]; do sleep 0.01; done; echo out; echo err >&2; exit 3", mode)))
+    (folder.parent / "go").touch()
     record = ended(folder)
     assert (record.code, record.signal, record.stopped_by) == (3, 0, "")
     assert 0 < record.began_at <= record.ended_at
