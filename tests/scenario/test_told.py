@@ -56,6 +56,15 @@ def test_a_run_that_is_over_is_not_parked(solo: Crew) -> None:
     assert solo.journal().words(solo.run) == ()
 
 
+def test_a_secret_without_a_value_leaves_no_run(solo: Crew) -> None:
+    """It is a mistake in one line, and no run is left behind that could neither go on nor be ended."""
+    alpha, *_ = solo.agents("alpha")
+    solo.settle({**alpha, "env": {"TOKEN": {"env": "NOT_SET_ANYWHERE"}}})
+    done = solo.call("run", "write the note")
+    assert (done.code, "no value for TOKEN: NOT_SET_ANYWHERE is not set" in done.err) == (2, True)
+    assert "no runs yet" in solo.call("list").out
+
+
 def test_notes_are_told_when_a_run_begins(solo: Crew) -> None:
     """What will be left out is said where the task is handed off, not only in `show`: here, that there is no gate."""
     done = solo.call("run", "write the note")

@@ -82,6 +82,7 @@ def start(
         raise UserError(told, "look with `nightcrew trust --show`, then: nightcrew trust")
     roster, notes = _roster(config, env)
     mode, land = _check_rights(config, roster), config.settings.land
+    environments(roster, env, cwd=Path(env.get("HOME", "/")))  # a secret without a value is said before there is a run
     where = here.target(repo, land.target, land.remote, land.mode)
     at, now, journal = _rehearsed(repo, where), time.time(), Journal(home_of(env), hide(env, *here.passwords(repo, where.remote)))
     run = RunId(time.strftime("%Y%m%d-%H%M%S-", time.gmtime(now)) + secrets.token_hex(2))
