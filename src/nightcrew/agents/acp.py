@@ -37,7 +37,7 @@ def judge(turn: Turn, end: Exit, out: bytes, err: bytes, now: float, zone: str) 
                 told.session, told.fresh = str(result.get("sessionId") or told.session), True
                 told.tokens = told.tokens if told.closed else None  # what was only replayed
             case {"error": {"code": code, "message": said, **error}} if not told.closed:
-                data = data if isinstance(data := error.get("data"), dict) else {}
+                data = classify.fields(error.get("data"))
                 info = data.get("codex_error_info") or data.get("errorName")
                 said = str(data.get("message") or data.get("details") or said)
                 # A refusal to load that names no reason is one of the conversation.
@@ -50,7 +50,7 @@ def judge(turn: Turn, end: Exit, out: bytes, err: bytes, now: float, zone: str) 
 
 def _update(told: reading.Told, turn: Turn, update: reading.Line) -> None:
     """Money is told for the whole conversation; tokens, by some agents, request by request."""
-    if isinstance(meta := update.get("_meta"), dict) and isinstance(usage := meta.get("usage"), dict):
+    if usage := classify.fields(update.get("_meta")).get("usage"):
         told.tokens = (told.tokens or 0) + _count(usage)
     match update:
         case {"sessionUpdate": "agent_message_chunk", "content": {"text": str(text)}}:
@@ -61,14 +61,14 @@ def _update(told: reading.Told, turn: Turn, update: reading.Line) -> None:
             told.fresh = True
 
 
-def _count(usage: reading.Line) -> int:
+def _count(usage: object) -> int:
     return int(reading.total(usage, "totalTokens") or reading.total(usage, *NAMES))
 
 
 def _close(told: reading.Told, why: str, result: reading.Line) -> None:
     """An end without a mistake; after a refusal some agents call the whole turn cancelled. One that counted nothing was cut off."""
     told.closed, told.fresh = why in {"end_turn", "cancelled"}, True
-    counted = result.get("usage") or ((result.get("_meta") or {}).get("quota") or {}).get("token_count")
+    counted = result.get("usage") or classify.fields(classify.fields(result.get("_meta")).get("quota")).get("token_count")
     told.tokens = _count(counted) if counted else told.tokens
     if told.tokens == 0 and "usage" not in result:
         told.fail("the model's stream ended early", "connection_failed")

@@ -235,7 +235,7 @@ def _stream(out: str) -> Stream:
 def _decoded(text: str) -> dict[str, Any] | None:
     """An event, if this is one."""
     if text.lstrip()[:1] == "{":
-        with suppress(ValueError):
+        with suppress(ValueError, RecursionError):
             event: dict[str, Any] = msgspec.json.decode(text)
             return None if _MARKS.isdisjoint(event) else event
     return None
@@ -244,24 +244,24 @@ def _decoded(text: str) -> dict[str, Any] | None:
 def _event(seen: Stream, event: dict[str, Any]) -> Stream:
     """The stream after one more event, of whichever program: the closing ones are known by their type and their fields."""
     event = _opened(event)
-    sort, sub = _text(event.get("type")), _dict(event.get("item") or event.get("part") or event.get("message"))
+    sort, sub = _text(event.get("type")), fields(event.get("item") or event.get("part") or event.get("message"))
     if sort == "rate_limit_event":
-        info = _dict(event.get("rate_limit_info"))
+        info = fields(event.get("rate_limit_info"))
         return seen._replace(refused={"resets_at": info.get("resetsAt")} if info.get("status") == "rejected" else {})
     if sort in _ANSWERS or sub.get("type") == "agent_message" or event.get("role") == "assistant":
         content = sub.get("content") or event.get("content") or sub.get("text")
-        parts = [_text(_dict(part).get("text")) for part in content] if isinstance(content, list) else [_text(content)]
+        parts = [_text(fields(part).get("text")) for part in content] if isinstance(content, list) else [_text(content)]
         said = "\n".join(parts)
         seen = seen._replace(answer=said or seen.answer)
     elif sort in {"tool_use", "tool_result"}:
         seen = seen._replace(answer="")
-    stopped = _text(sub.get("stopReason") or sub.get("reason") or _dict(event.get("result")).get("stopReason"))
-    windows = map(_dict, _dict(event.get("rate_limits")).values())
+    stopped = _text(sub.get("stopReason") or sub.get("reason") or fields(event.get("result")).get("stopReason"))
+    windows = map(fields, fields(event.get("rate_limits")).values())
     if spent := [one.get("resets_at") for one in windows if str(one.get("used_percent", "")).startswith("100")]:
         seen = seen._replace(refused={"resets_at": spent[0]})
     if _is_bad(sort, event, stopped):
-        telling, fields = table().shapes["telling"], {**event, **(seen.refused or {})}
-        words = {name: part for name, part in fields.items() if telling.search(name.lower())}
+        telling, spoken = table().shapes["telling"], {**event, **(seen.refused or {})}
+        words = {name: part for name, part in spoken.items() if telling.search(name.lower())}
         bare = sort == "result" and not words.keys() & {"error", "errors", "result", "message"}
         closed = sort in _CLOSING or "jsonrpc" in event or sort == "message_end"
         return seen._replace(good="", bad=seen.bad if bare and seen.bad else (*seen.bad, _flat(words)), closed=closed)
@@ -276,10 +276,10 @@ def _event(seen: Stream, event: dict[str, Any]) -> Stream:
 def _opened(event: dict[str, Any]) -> dict[str, Any]:
     """An event out of its envelope: a server's notification, a line of a transcript, a name with its fields."""
     name = _text(event.get("event") or event.get("method"))
-    inner = _dict(event.get(name) or event.get("params") or event.get("payload"))
-    update = _dict(inner.get("update"))
+    inner = fields(event.get(name) or event.get("params") or event.get("payload"))
+    update = fields(inner.get("update"))
     sort = _text(update.get("sessionUpdate")) or name or _text(event.get("type"))
-    return {**event, "type": sort, **inner, **update, **_dict(inner.get("turn"))} if inner else event
+    return {**event, "type": sort, **inner, **update, **fields(inner.get("turn"))} if inner else event
 
 
 def _is_bad(sort: str, event: dict[str, Any], stopped: str) -> bool:
@@ -298,7 +298,8 @@ def _flat(value: Any) -> str:
     return "\n".join(map(_flat, value)) if isinstance(value, list) else str(value)
 
 
-def _dict(value: object) -> dict[str, Any]:
+def fields(value: object) -> dict[str, Any]:
+    """The fields of what should be an object; anything else has none."""
     return value if isinstance(value, dict) else {}
 
 

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from nightcrew.agents import reading
+from nightcrew.agents import classify, reading
 from nightcrew.agents.base import Exit, Judged, Launch, Turn
 
 # Below the person's own settings; it reads such a file only where none but root may write it.
@@ -34,8 +34,8 @@ def judge(turn: Turn, end: Exit, out: bytes, err: bytes, now: float, zone: str) 
             case {"type": "error", "message": str(said)}:
                 told.error = said
             case {"type": "result", **result}:
-                told.closed, error = result.get("status") == "success", result.get("error") or {}
-                told.tokens = reading.total(result.get("stats") or {}, "total_tokens")
+                told.closed, error = result.get("status") == "success", classify.fields(result.get("error"))
+                told.tokens = reading.total(result.get("stats"), "total_tokens")
                 if not told.closed:  # the exit code is the HTTP status modulo 256
                     http = f"status {end.code + 256}" if end.code >= 144 and not end.signal else ""
                     told.fail(str(error.get("message") or told.error), error.get("type"), http)

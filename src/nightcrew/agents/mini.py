@@ -40,7 +40,7 @@ def command(turn: Turn) -> Launch:
 def judge(turn: Turn, end: Exit, out: bytes, err: bytes, now: float, zone: str) -> Judged:
     """What it wrote down decides, else the last words on the screen; a submission is the only good end."""
     told, at = reading.Told(), out.rfind(LEAF)
-    with suppress(ValueError):  # cut or garbled
+    with suppress(ValueError, RecursionError):  # cut or garbled
         left = msgspec.json.decode(out[at:] if at >= 0 else b"", type=_Trajectory)
         usages = [m.get("extra", {}).get("response", {}).get("usage") or {} for m in left.messages]
         told.closed, told.answer = left.info.exit_status == "Submitted", left.info.submission

@@ -2,7 +2,7 @@
 
 import msgspec
 
-from nightcrew.agents import reading
+from nightcrew.agents import classify, reading
 from nightcrew.agents.base import Exit, Judged, Launch, Turn
 
 QUIET = {f"OPENCODE_DISABLE_{name}": "1" for name in ("AUTOUPDATE", "MODELS_FETCH", "LSP_DOWNLOAD")}
@@ -35,7 +35,7 @@ def judge(turn: Turn, end: Exit, out: bytes, err: bytes, now: float, zone: str) 
                 told.answer = text
             case {"type": "step_finish", "part": {"tokens": dict(tokens), **part}}:
                 told.closed = part.get("reason") == "stop"
-                counts = {**tokens, **(tokens.get("cache") or {})}
+                counts = {**tokens, **classify.fields(tokens.get("cache"))}
                 spent = reading.total(counts, "input", "output", "reasoning", "read", "write")
                 told.tokens, told.usd = (told.tokens or 0) + spent, (told.usd or 0.0) + reading.total(part, "cost")
             case {"type": "error", "error": {"data": dict(data), **error}}:

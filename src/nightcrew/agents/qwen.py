@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from nightcrew.agents import reading
+from nightcrew.agents import classify, reading
 from nightcrew.agents.base import Exit, Judged, Launch, Turn
 
 DEFAULTS = Path(__file__).with_suffix(".json")  # below the person's own settings: quiet, and few tries of its own
@@ -33,11 +33,11 @@ def judge(turn: Turn, end: Exit, out: bytes, err: bytes, now: float, zone: str) 
             case {"type": "result", **result}:
                 text = str(result.get("result") or "")
                 told.answer, told.closed = text, not result.get("is_error") and result.get("subtype") == "success"
-                spent = reading.total(result.get("usage") or {}, "input_tokens", "output_tokens")
+                spent = reading.total(result.get("usage"), "input_tokens", "output_tokens")
                 told.tokens = reading.rest(turn, spent, turn.prior_tokens)
                 failed = FAILED in text and text.rstrip().endswith("]")
                 if failed or not told.closed:
-                    error = result.get("error") or {}
+                    error = classify.fields(result.get("error"))
                     told.fail(text[text.rfind(FAILED) :] if failed else str(error.get("message", "")), error.get("type"))
             case _:
                 pass

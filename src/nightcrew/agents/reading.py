@@ -1,7 +1,7 @@
 """What adapters of programs that print JSON lines share: the walk over the lines, and what the whole of them comes to."""
 
 import io
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any
 
 import msgspec
@@ -43,16 +43,16 @@ class Told(msgspec.Struct):
         for raw in io.BytesIO(out):
             try:
                 line = msgspec.json.decode(raw, type=Line)
-            except ValueError:
+            except (ValueError, RecursionError):
                 self.last = raw if raw.strip() else self.last
                 continue
             self.began |= isinstance(line.get("type", line.get("jsonrpc")), str)
             yield line
 
 
-def total(counts: Mapping[Any, Any], *names: str) -> Any:
+def total(counts: object, *names: str) -> Any:
     """The sum of some figures; what is no number counts nothing."""
-    return sum(n for name in names if isinstance(n := counts.get(name), int | float))
+    return sum(n for name in names if isinstance(n := classify.fields(counts).get(name), int | float) and 0 <= n < 2**53)
 
 
 def rest(turn: Turn, told: Any, before: float) -> Any:
@@ -73,7 +73,9 @@ def judged(told: Told, turn: Turn, end: Exit, err: bytes, now: float, zone: str)
     else:
         found, at = _unfinished(told, end, err, now, zone)
     said = told.answer or None if end.stopped_by else None  # what our limit cut off is kept
-    return timed(found._replace(session=told.session, tokens=told.tokens, usd=told.usd, answer=found.answer or said), at, now)
+    tokens = None if told.tokens is None else int(told.tokens)
+    session = told.session if len(told.session) < 200 and told.session.isprintable() and told.session[:1] != "-" else ""
+    return timed(found._replace(session=session, tokens=tokens, usd=told.usd, answer=found.answer or said), at, now)
 
 
 def timed(found: Judged, at: float | None, now: float) -> Judged:

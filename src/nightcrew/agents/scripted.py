@@ -42,7 +42,7 @@ def judge(_turn: Turn, end: Exit, out: bytes, err: bytes, now: float, _zone: str
     """The closing event decides, and the notice before it says why it is not good; without one, the end of the process."""
     last = {"started": Line("started")}
     for raw in io.BytesIO(out):
-        with suppress(ValueError):
+        with suppress(ValueError, RecursionError):
             line = msgspec.json.decode(raw, type=Line)
             last[line.event] = line
     result, session = last.get("result"), last["started"].session

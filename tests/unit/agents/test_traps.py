@@ -286,6 +286,53 @@ def test_replayed_text_is_no_answer() -> None:
     assert judged("acp", loaded, says("old"), says("", "available_commands_update"), *new, resume="s").answer == "pong"
 
 
+WRONG: list[dict[str, Any]] = [
+    {
+        "type": "result",
+        "subtype": [],
+        "is_error": "no",
+        "result": {"a": 1},
+        "usage": [1],
+        "stats": "s",
+        "error": "boom",
+        "total_cost_usd": "1",
+    },
+    {"type": "thread.started", "thread_id": 7},
+    {"type": "error", "error": {"data": []}},
+    {"type": "step_finish", "part": {"tokens": {"cache": 3, "input": "x"}, "cost": "x"}},
+    {"type": "event_msg", "payload": {"rate_limits": {"primary": {"used_percent": "100", "resets_at": "x"}}}},
+    {"jsonrpc": "2.0", "method": "session/update", "params": {"update": {"_meta": {"usage": 3}}}},
+    {"jsonrpc": "2.0", "id": 1, "error": {"code": "x", "message": {}}},
+    {"jsonrpc": "2.0", "id": 2, "result": {"stopReason": "end_turn", "usage": [1], "_meta": 3}},
+]
+"""Known fields with values of other shapes than they ever had."""
+
+
+@pytest.mark.parametrize("kind", REAL)
+@pytest.mark.parametrize(
+    "out", [json.dumps(event).encode() for event in WRONG] + [b'{"type":' + b"[" * 100_000 + b"]" * 100_000 + b"}"]
+)
+def test_values_of_other_shapes_are_read(kind: str, out: bytes) -> None:
+    """A stream of tomorrow, or one that nests without end, is no answer and no crash of ours."""
+    for code in (0, 1):
+        assert catalog.adapter(kind).judge(turn(), End(code), out + b"\n", b"", NOW, "").kind is not Class.Ok
+
+
+@pytest.mark.parametrize(("figure", "tokens"), [(12.5, 12), (1e308, 0), (-5, 0), (2**60, 0), (7, 7)])
+def test_figures_that_are_none_do_not_reach_a_fact(figure: float, tokens: int | None) -> None:
+    """Tokens are a whole number that a journal can hold."""
+    result = {"type": "result", "subtype": "success", "result": "Done.", "num_turns": 2, "usage": {"input_tokens": figure}}
+    found = judged("claude", result)
+    assert (found.kind, found.tokens) == (Class.Ok, tokens)
+
+
+@pytest.mark.parametrize(("said", "session"), [("s-1", "s-1"), ("--yolo", ""), ("a\0b", ""), ("x" * 5000, "")])
+def test_an_id_can_stand_in_a_command_line(said: str, session: str) -> None:
+    """An id that is an option, or that no command line can hold, is none: the next turn begins a conversation of its own."""
+    events = {"type": "thread.started", "thread_id": said}, {"type": "turn.completed", "usage": {}}
+    assert judged("codex", events[0], events[1]).session == session
+
+
 @pytest.mark.parametrize("kind", REAL)
 @pytest.mark.parametrize(
     "out", [b"", b"\x00\xff{\n", b'{"type":"result","is_err', b'{"type":[]}\n[1]\n"x"\nnull\n{"error":1,"result":2}\n']
