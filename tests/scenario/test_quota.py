@@ -108,3 +108,27 @@ def test_a_handover_survives_death(crew: Crew) -> None:
     assert [s for s in crew.seats() if s.endswith("implement")] == ["alpha@implement", "alpha@implement", "beta@implement"]
     handed = [e.handover for e in crew.facts(HandedOver) if e.handover.seat == "impl-A"]
     assert [(h.from_agent, h.to_agent, h.fail) for h in handed] == [("alpha", "beta", FailClass.Other)]
+
+
+def test_a_command_says_that_its_quota_is_spent(crew: Crew) -> None:
+    """Any program may say so by its last line: the next one takes the seat, and a second run does not start the first."""
+    said = "You've hit your weekly limit · resets Dec 31, 11pm (UTC)"
+    spent = {"id": "shell", "kind": "command", "command": ["sh", "-c", f'echo "{said}"; exit 1']}
+    crew.settle(
+        spent,
+        *crew.agents("beta"),
+        roles={"developer": ["shell", "beta"]},
+        pipeline={"plan": False, "reviewers": 0},
+        land=LOCAL,
+        verify={"gate": [GATE]},
+    )
+    crew.git("switch", "-qc", "mine")
+    crew.play()
+    assert crew.call("run", "write the note").code == 0
+    first = crew.facts(HandedOver)[0].handover
+    assert (first.from_agent, first.to_agent, first.fail) == ("shell", "beta", FailClass.Quota)
+    crew.play({"node": "implement", "do": [{"append": "note.txt", "text": "five\n"}]})
+    assert crew.call("run", "write it again").code == 0
+    cooling = crew.facts(AgentCooling)
+    assert {e.agent for e in cooling} == {"shell"}
+    assert all(e.until and e.until % 3600 == 0 for e in cooling), "the moment that it told"
