@@ -287,9 +287,8 @@ def _of_judges(before: RunState, after: RunState) -> Iterator[Said]:
     for seat, turn in now.turns[len(was.turns) :]:
         yield "judging", f"{seat} leans to {turn.choice}: {line(turn.why, 400)}"
     if (tally := now.tally) and tally is not was.tally:
-        votes = f"{tally.present} of {count(tally.judges, 'judge')}, votes " + ", ".join(
-            f"{k} {n}" for k, n in tally.votes.items()
-        )
+        votes = ", ".join(f"{label} {n}" for label, n in tally.votes.items())
+        votes = f"{tally.present} of {count(tally.judges, 'judge')}, votes {votes}"
         how = f"{tally.winner} wins: {tally.reason} ({votes})" if tally.winner else f"no decision: {tally.reason}"
         yield "judging", how, *(f"{seat} votes for {b.choice}" for seat, b in sorted(now.ballots.items()) if now.spoken)
     elif now.step == "drop" != was.step and not tally and after.settings.pipeline.implementers > 1:

@@ -45,23 +45,18 @@ def run(
     words = sys.stdin.buffer.read().decode(errors="surrogateescape") if text == ("-",) else " ".join(text) if text else None
     if (verb := (words or "").strip()) in TABLE:
         raise UserError(f"'{verb}' is a verb, not a task", f"for the verb: nightcrew {verb}; a task takes more words")
-    if trust or _trusts():
+    if not trust and sys.stdin.isatty() and sys.stderr.isatty():
+        named, trusted = ground.executes(folder(), environment())
+        if named and not trusted:
+            click.echo("\n".join(["nightcrew.toml of this repository would execute:", *named]), err=True)
+            trust = click.confirm("Trust this, and start?", err=True)
+    if trust:
         ground.trust_here(folder(), environment())
     started = control.start(folder(), environment(), words, file_, overrides)
     for note in () if json_ else control.view(started, environment()).started.notes:
         with aside():
             click.echo(printable(f"note: {note}"))
     return _drive(started, json_=json_, wait=not no_wait, detach=detach)
-
-
-def _trusts() -> bool:
-    """Whether the person at the terminal trusts what is not trusted yet; nobody there, or nothing to ask: False."""
-    if not (sys.stdin.isatty() and sys.stderr.isatty()):
-        return False
-    named, trusted = ground.executes(folder(), environment())
-    if named and not trusted:
-        click.echo("\n".join(["nightcrew.toml of this repository would execute:", *named]), err=True)
-    return bool(named) and not trusted and click.confirm("Trust this, and start?", err=True)
 
 
 @click.command

@@ -25,7 +25,13 @@ def wants(state: RunState) -> tuple[Want, ...]:
     base, head = state.base, winner.change.head
     match basing.step:
         case "fix":
-            return _mend(state)
+            paths = "\n".join(f"- {path}" for path in basing.paths)
+            now = (
+                "The target branch moved while the work was done. A rebase onto it stopped with conflicts in:\n\n"
+                f"{paths}\n\nResolve them in the files: keep what the task needs and what the target brought, and leave no conflict "
+                "marker. Do not abort, continue or skip the rebase; that is done for you."
+            )
+            return fixer.ask(state, NODE, now, then=_mended)
         case "sync":
             due: effects.Effect = effects.SyncBase(node="sync", base=base, head=head)
         case "continue":
@@ -46,16 +52,6 @@ def again(state: RunState) -> RunState:
 def restarted(basing: Basing) -> Basing:
     """From the sync on, since a rebase in progress went with its workspace; one that is done stays done."""
     return basing if basing.step == "done" else basing.but(step="sync")
-
-
-def _mend(state: RunState) -> tuple[Want, ...]:
-    paths = "\n".join(f"- {path}" for path in at(state).paths)
-    now = (
-        "The target branch moved while the work was done. A rebase onto it stopped with conflicts in:\n\n"
-        f"{paths}\n\nResolve them in the files: keep what the task needs and what the target brought, and leave no conflict "
-        "marker. Do not abort, continue or skip the rebase; that is done for you."
-    )
-    return fixer.ask(state, NODE, now, then=_mended)
 
 
 def _mended(state: RunState, said: Outcome | Failure) -> RunState:

@@ -65,9 +65,7 @@ def was_reset(state: RunState, effect: effects.ResetWorkspace, event: events.Wor
     if state.trouble is None:
         return state
     repairs = tuple(r.but(left_out=r.left_out or r.commit in event.skipped) for r in state.trouble.repairs)
-    if (
-        effect.as_one
-    ):  # those that were put on top are one now; those that conflict this time are told of once more, then forgotten
+    if effect.as_one:  # those on top are one now; those that conflict this time are told of once more, then forgotten
         on_top = [r for r in repairs if r.commit in effect.repairs and not r.left_out]
         told = line("; ".join(r.summary for r in reversed(on_top)), 400)
         repairs = tuple(r for r in repairs if (r.commit in effect.repairs) == r.left_out)

@@ -115,9 +115,8 @@ class Driver:
             due = next((w.event for w in want if isinstance(w, Record)), None)
             fresh = next((w for w in want if not isinstance(w, Record) and w.key not in self.state.open), None)
             if due is not None:
-                if (
-                    isinstance(due, RecoveryEscalated) and due.to_level == LAST_LEVEL
-                ):  # before it is a fact: a death loses neither
+                # Before it is a fact: a death loses neither.
+                if isinstance(due, RecoveryEscalated) and due.to_level == LAST_LEVEL:
                     await off(waits.tell, self._tools, self.state, f"stuck: {due.reason}")
                 self._append(due)
             elif fresh is not None:

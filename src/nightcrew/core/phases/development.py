@@ -29,8 +29,10 @@ def _lane_wants(state: RunState, at: Lane) -> tuple[Want, ...]:
     if at.step == "collect":
         message = f"work of {at.label}, turn {at.turns}"
         return rooms.collect(state, NODE, at.label, message, lambda now, _effect, event: _collected(now, at, event))
-    checks = state.settings.verify.check
-    return rooms.commands(state, Purpose.Check, impl_seat(at.label), checks, lambda now, event: _checked(now, at, event))
+    return rooms.commands(
+        state, Purpose.Check, impl_seat(at.label), state.settings.verify.check,
+        lambda s, ran: _keep(rooms.with_candidate(s, s.candidates[at.label], checks=ran.results), at, step="done"),
+    )  # fmt: skip
 
 
 def _arrived(state: RunState) -> RunState:
@@ -88,10 +90,6 @@ def _told(state: RunState, at: Lane, said: Outcome | Failure) -> RunState:
         candidate = rooms.candidate(state, at.label, agent)
         state = rooms.with_candidate(state, candidate, agent=agent, claim=claim) if candidate else state
     return _keep(state, at, step="collect", failure=failure, turns=at.turns + 1)
-
-
-def _checked(state: RunState, at: Lane, event: events.CommandsEnded) -> RunState:
-    return _keep(rooms.with_candidate(state, state.candidates[at.label], checks=event.results), at, step="done")
 
 
 def _brief(state: RunState, at: Lane, *, memory: bool) -> Brief:
