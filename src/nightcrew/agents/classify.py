@@ -192,7 +192,7 @@ def failure(text: str, now: float, zone: str, whole: str = "") -> Told:
 
 def known(text: str) -> tuple[Class | None, str]:
     """The class of an error message and the words or the number that decided."""
-    readings = plain(text)
+    readings = plain(text)[: 1 if len(text) > 2000 else 2]  # what is long is not wrapped inside a word
     found = table().shapes["number"].search(readings[0])
     number = int(found[1] or found[2] or found[3]) if found else 0
     by_number = (table().statuses[number], found[0].strip()) if found and number in table().statuses else None

@@ -50,10 +50,8 @@ class Stats(Struct, frozen=True):
 def stats(runs: Iterable[Iterable[ev.Entry]]) -> Stats:
     """What these runs tell."""
     kept = [tuple(steps(entries)) for entries in runs]
-    contests, ends = (
-        [step.before.judging for told in kept for step in told if _decided(step)],
-        [told[-1].after for told in kept if told],
-    )
+    contests = [step.before.judging for told in kept for step in told if _decided(step)]
+    ends = [told[-1].after for told in kept if told]
     shown = [(at.orders[seat], r.order) for at in contests if at.tally for seat, r in at.rankings.items()]
     landed = [state.spend for state in ends if state.landing]
     counts = {

@@ -145,6 +145,14 @@ WORDS: dict[type[ev.Event], tuple[str, str]] = {
     ev.RecoverySucceeded: ("recovery", "recovered at attempt {total_attempts}"),
     ev.CompletionMarkerWriteFailed: ("recovery", "the completion marker could not be written: {error}"),
 }  # fmt: skip
+JUDGED: tuple[tuple[str, str, str, Callable[[str, Any], Said]], ...] = (  # how each entry of these fields is told, under which topic
+    ("advice", "advising", "proposals", lambda seat, advice: (f"{seat} proposes: {line(advice.approach)}",)),
+    ("advice", "advising", "absent", lambda seat, why: (f"{seat}: no advice, {why.reason}",)),
+    ("judging", "judging", "out", lambda label, why: (f"{label} is not judged: {why}",)),
+    ("judging", "judging", "leaks", lambda label, words: (words and f"{label} names {', '.join(words)} (an agent or a vendor)",)),
+    ("judging", "judging", "rankings", lambda seat, r: (f"{seat} ranks {', '.join(r.order)}", *(f"{k}: {w}" for k, w in r.reasons.items() if w))),
+    ("judging", "judging", "absent", lambda seat, why: (f"{seat}: no answer, {why.reason}",)),
+)  # fmt: skip
 
 
 def said(step: Step) -> Iterator[Line]:
@@ -266,16 +274,6 @@ def _of_panel(step: Step) -> Iterator[Said]:
             yield "review", f"{seat}: finally {final.vote.replace('_', ' ')}" + (f", {final.why}" if final.why else "")
     missed = {seat: failure.reason for seat, failure in now.absent.items() if seat not in was.absent}
     yield from (("review", f"{seat}: no answer, so the review is incomplete: {why}") for seat, why in missed.items())
-
-
-JUDGED: tuple[tuple[str, str, str, Callable[[str, Any], Said]], ...] = (  # how each entry of these fields is told, under which topic
-    ("advice", "advising", "proposals", lambda seat, advice: (f"{seat} proposes: {line(advice.approach)}",)),
-    ("advice", "advising", "absent", lambda seat, why: (f"{seat}: no advice, {why.reason}",)),
-    ("judging", "judging", "out", lambda label, why: (f"{label} is not judged: {why}",)),
-    ("judging", "judging", "leaks", lambda label, words: (words and f"{label} names {', '.join(words)} (an agent or a vendor)",)),
-    ("judging", "judging", "rankings", lambda seat, r: (f"{seat} ranks {', '.join(r.order)}", *(f"{k}: {w}" for k, w in r.reasons.items() if w))),
-    ("judging", "judging", "absent", lambda seat, why: (f"{seat}: no answer, {why.reason}",)),
-)  # fmt: skip
 
 
 def _of_judges(before: RunState, after: RunState) -> Iterator[Said]:

@@ -57,7 +57,6 @@ class KindInfo(NamedTuple):
 
 LARGEST = 1_000_000  # bytes of a settings file
 TOLD = 20_000  # letters of one whose mistakes are told with their lines: finding those takes the square of its length
-
 Kinds = Mapping[str, KindInfo]
 Typed = Mapping[str, str]  # dotted keys and what was typed for them
 

@@ -258,13 +258,12 @@ def marker_wants(state: RunState, marker: Marker) -> tuple[Want, ...]:
         pause = timer(state, MARKER, SeatKey(""), marker.wait_until, f"marker: {marker.error}")
         return (Want(pause, on(ev.TimerFired, lambda now, _event: now.within("marker", wait_until=0.0))),)
     emit = fx.EmitCompletionMarkerAndTerminate(node=MARKER, is_failure=marker.is_failure, reason=marker.reason)
-    return (Want(keyed(state, emit), _unwritten),)
 
+    def unwritten(now: RunState, _effect: fx.Effect, event: ev.EffectAnswer) -> RunState:
+        why = event.reason if isinstance(event, ev.StepFailed | ev.HandlerCrashed) else None
+        return now if why is None else _write_failed(now, ev.CompletionMarkerWriteFailed(is_failure=True, error=why))
 
-def _unwritten(state: RunState, _effect: fx.Effect, event: ev.EffectAnswer) -> RunState:
-    if not isinstance(event, ev.StepFailed | ev.HandlerCrashed):
-        return state
-    return _write_failed(state, ev.CompletionMarkerWriteFailed(is_failure=True, error=event.reason))
+    return (Want(keyed(state, emit), unwritten),)
 
 
 def ending(state: RunState, reason: str) -> RunState:

@@ -2,6 +2,8 @@
 
 from nightcrew.core.ids import Data
 
+VALVES = ("usd", "tokens", "turns", "wall")
+
 
 class Pipeline(Data, frozen=True, kw_only=True):
     """How many take part and how often. Rounds are counted per visit of a phase (decision 0030)."""
@@ -103,9 +105,6 @@ class Limits(Data, frozen=True, kw_only=True):
     turn_s: float = 3600.0
     first_output_s: float = 900.0
     idle_s: float = 1800.0
-
-
-VALVES = ("usd", "tokens", "turns", "wall")
 
 
 class Spend(Data, frozen=True, kw_only=True):

@@ -12,6 +12,7 @@ from nightcrew.git.sealed import OPERATOR, Checkout, GitError, dated, git
 from nightcrew.git.slots import Workspace, give, verify
 from nightcrew.git.snapshot import sound
 
+BRANCHES = ("refs/heads/", "refs/remotes/", "refs/nightcrew/fetched/")
 HOOKS = ("pre-commit", "prepare-commit-msg", "commit-msg", "post-commit", "pre-push")
 
 
@@ -175,9 +176,6 @@ def push(repo: Repo, target: Target, tip_commit: str, commit: str) -> Try:
     if is_ancestor(repo, commit, now):
         return Try("landed")
     return Try("rejected" if now == tip_commit else "moved", why)
-
-
-BRANCHES = ("refs/heads/", "refs/remotes/", "refs/nightcrew/fetched/")
 
 
 def drop_run(repo: Repo, run_id: str, proven: str = "", lost: tuple[str, ...] = ()) -> tuple[str, ...]:

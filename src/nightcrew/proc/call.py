@@ -37,7 +37,9 @@ def call(argv: Sequence[str], *, cwd: Path, env: Mapping[str, str], stdin: bytes
         fed.write(stdin)
         fed.seek(0)
         try:
-            child = subprocess.Popen(argv, cwd=cwd, env=env, stdin=fed, stdout=out, stderr=err, start_new_session=True)
+            with _LOCK:  # `end_all` finds each of them
+                child = subprocess.Popen(argv, cwd=cwd, env=env, stdin=fed, stdout=out, stderr=err, start_new_session=True)
+                _RUNNING[child.pid] = signal.SIGTERM
         except OSError as error:
             missing = isinstance(error, FileNotFoundError) and cwd.is_dir()
             why = error.strerror if cwd.is_dir() else f"there is no folder {cwd}"
@@ -67,10 +69,7 @@ def end_all() -> None:
 
 def _wait(child: subprocess.Popen[bytes], timeout_s: float) -> bool:
     """Wait for the exit; at the limit, and when we are interrupted, kill the group. Whether it ended by itself."""
-    held = os.pidfd_open(child.pid)
-    with _LOCK:
-        _RUNNING[child.pid] = signal.SIGTERM
-    ended = False
+    held, ended = os.pidfd_open(child.pid), False
     try:
         poll = select.poll()
         poll.register(held, select.POLLIN)
