@@ -48,6 +48,7 @@ class Ledger:
         None = it did not say: 15 min are assumed, doubling to 60 with each loss in a row (rulings 24). A loss that was
         under way when the account began to cool counts once: it neither doubles nor shortens what is known.
         """
+        until = until if until and until > at else None  # one that has come and changed nothing: their clock is wrong
         with self._db.transaction():
             row = self._db.row("known", account_of(agent))
             known, losses = Cooling(*row) if row else None, 0
@@ -58,8 +59,7 @@ class Ledger:
             if until is None:
                 losses = 1 + (known.losses if known else 0)
                 until = at + min(ASSUMED_S * 2.0 ** min(losses - 1, 10), ASSUMED_MAX_S)
-            now = Cooling(account_of(agent), until, window, self._redactor.text(why), at, losses)
-            self._db.change("cool", *now)
+            self._db.change("cool", *(now := Cooling(account_of(agent), until, window, self._redactor.text(why), at, losses)))
             return now
 
     def warm(self, agent: Agent, began_at: float = inf) -> int:

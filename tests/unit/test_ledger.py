@@ -103,6 +103,16 @@ def test_an_unknown_reset_is_assumed_and_doubles(ledger: Ledger) -> None:
     assert spans == [15, 30, 60, 60, 60]
 
 
+def test_a_reset_that_came_and_changed_nothing_is_none(ledger: Ledger) -> None:
+    """A probe at the stated reset; if the provider's own clock was wrong, growing spans, not a call after a call."""
+    at, spans = ledger.cool(CODEX, 0.0, 100.0).until, list[float]()
+    for _ in range(3):
+        cooling = ledger.cool(CODEX, at, 100.0)
+        spans.append((cooling.until - at) / MIN)
+        at = cooling.until
+    assert spans == [15, 30, 60]
+
+
 def test_a_known_reset_or_an_answer_ends_the_doubling(ledger: Ledger) -> None:
     """Losses are in a row only if nothing was stated or answered in between."""
     ledger.cool(CODEX, 0.0)
