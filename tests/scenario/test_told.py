@@ -65,6 +65,19 @@ def test_a_secret_without_a_value_leaves_no_run(solo: Crew) -> None:
     assert "no runs yet" in solo.call("list").out
 
 
+def test_a_run_is_ended_without_the_secrets_of_its_agents(solo: Crew) -> None:
+    """A password that is gone keeps a run from going on, not from being cancelled."""
+    alpha, *_ = solo.agents("alpha")
+    solo.settle({**alpha, "env": {"TOKEN": {"env": "MY_PASSWORD"}}})
+    solo.env["MY_PASSWORD"] = "correct horse"
+    solo.play({"node": "implement", "do": [{"notice": "quota", "reset_in": 90_000}]})
+    assert solo.call("run", "--no-wait", "write the note").code == 3
+    del solo.env["MY_PASSWORD"]
+    assert "no value for TOKEN" in solo.call("resume", "--no-wait").err
+    assert solo.call("cancel", solo.run).code == 0
+    assert "interrupted" in solo.call("list").out
+
+
 def test_notes_are_told_when_a_run_begins(solo: Crew) -> None:
     """What will be left out is said where the task is handed off, not only in `show`: here, that there is no gate."""
     done = solo.call("run", "write the note")

@@ -77,8 +77,7 @@ def unstyled(text: str) -> str:
 def readings(text: str) -> tuple[str, ...]:
     """A text without quoting and frames, its wrapped lines joined by blanks; and once more joined by nothing."""
     text = text if len(text) <= TAIL else f"{text[: TAIL // 4]}\n{text[-TAIL * 3 // 4 :]}"
-    text = re.sub(r"\\+u([0-9a-f]{4})", lambda code: chr(int(code[1], 16)), text)
-    text = unstyled(text)
+    text = unstyled(re.sub(r"\\+u([0-9a-f]{4})", lambda code: chr(int(code[1], 16)), text))
     for said, meant in grammar().same.items():
         text = re.sub(said, meant, text)
     plain = re.sub(r"\\+(?=[\"'])", "", text).translate({0x2019: "'", 0xA0: " ", 0x202F: " "})
