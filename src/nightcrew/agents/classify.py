@@ -29,7 +29,7 @@ LIMITS = {  # our own bounds, by the supervisor's word for them
     "flood": "printed more than a turn may",
     "loop": "went in circles",
 }
-_CLOSING = frozenset({"result", "turn.completed", "turn.failed", "turn/completed", "task_complete", "completion"})
+_CLOSING = {"result", "turn.completed", "turn.failed", "turn/completed", "task_complete", "completion", "completion_result"}
 _ANSWERS = frozenset({"assistant", "text", "agent_message", "agent_message_chunk", "message_end"})
 _MARKS = frozenset({"type", "role", "jsonrpc", "response", "error", "event", "method"})
 _WEAK = frozenset({Class.ConfigError, Class.Crashed, Class.InvalidOutput})  # what a wrapper says too, of whatever it was told
@@ -125,8 +125,7 @@ def _left(seen: Stream, end: Exit | None, now: float) -> Told:
     if seen.rest.lstrip().startswith("{"):
         return Told(Class.InvalidOutput, "half a document")
     good = seen.answer.strip() or seen.refused is not None
-    bad = Class.InvalidOutput if end else Class.Crashed
-    return Told(Class.Ok, "no error") if good else Told(bad, "left without a closing event")
+    return Told(Class.Ok, "no error") if good else Told(Class.InvalidOutput if end else Class.Crashed, "left without an end")
 
 
 def _printed(out: str | None, err: str, end: Exit | None, now: float, zone: str) -> Told:
@@ -142,8 +141,7 @@ def _printed(out: str | None, err: str, end: Exit | None, now: float, zone: str)
     if end and not end.code:  # what was said once a program's own tries were over
         last = [max(text.rfind(word) for word in ("etrying", "econnecting")) for text in texts]
         texts = [text[at:].partition("\n")[2] or text if at >= 0 else text for text, at in zip(texts, last, strict=True)]
-    whole = err if out is None else ""  # what stands before an error may be the headers that came with it
-    found = (failure(piece, now, zone, whole) for text in texts for piece in _pieces(text, end, alone=out is None))
+    found = (failure(piece, now, zone, "" if out else err) for text in texts for piece in _pieces(text, end, alone=out is None))
     if told := _telling(found):
         return told
     if end and end.code:
@@ -163,8 +161,9 @@ def _pieces(text: str, end: Exit | None, *, alone: bool) -> Iterator[str]:
         yield from (tail[start:], tail[start:stop])
     if trailer := table().shapes["trailer"].search(tail):
         yield trailer[0]
-    last = text.strip().rpartition("\n")[2] if len(text) <= NOTICE else ""
-    if (end.code if end else alone) or _is_notice(text) or (last[:1].isalpha() and _is_notice(last)):
+    lines = text.strip().splitlines() if len(text) <= NOTICE else []  # a notice may be the last; not what an answer quotes
+    ends = ["\n".join(lines[n:]) for n in range(1, len(lines)) if lines[n][:1].isalpha() and not lines[n - 1].endswith(":")]
+    if (end.code if end else alone) or any(map(_is_notice, (text, *ends))):
         yield tail
     elif end is None and len(text) <= 2 * NOTICE and not table().shapes["speaks"].match(text):
         yield text if table().shapes["bad"].search(text) else table().shapes["prose"].sub(" ", text)
@@ -249,7 +248,7 @@ def _event(seen: Stream, event: dict[str, Any]) -> Stream:
         info = fields(event.get("rate_limit_info"))
         return seen._replace(refused={"resets_at": info.get("resetsAt")} if info.get("status") == "rejected" else {})
     if sort in _ANSWERS or sub.get("type") == "agent_message" or event.get("role") == "assistant":
-        content = sub.get("content") or event.get("content") or sub.get("text")
+        content = sub.get("content") or event.get("content") or sub.get("text") or event.get("text")
         parts = [_text(fields(part).get("text")) for part in content] if isinstance(content, list) else [_text(content)]
         said = "\n".join(parts)
         seen = seen._replace(answer=said or seen.answer)
@@ -257,7 +256,7 @@ def _event(seen: Stream, event: dict[str, Any]) -> Stream:
         seen = seen._replace(answer="")
     stopped = _text(sub.get("stopReason") or sub.get("reason") or fields(event.get("result")).get("stopReason"))
     windows = map(fields, fields(event.get("rate_limits")).values())
-    if spent := [one.get("resets_at") for one in windows if str(one.get("used_percent", "")).startswith("100")]:
+    if spent := [one.get("resets_at") for one in windows if one.get("used_percent") == 100]:
         seen = seen._replace(refused={"resets_at": spent[0]})
     if _is_bad(sort, event, stopped):
         telling, spoken = table().shapes["telling"], {**event, **(seen.refused or {})}
@@ -266,7 +265,7 @@ def _event(seen: Stream, event: dict[str, Any]) -> Stream:
         closed = sort in _CLOSING or "jsonrpc" in event or sort == "message_end"
         return seen._replace(good="", bad=seen.bad if bare and seen.bad else (*seen.bad, _flat(words)), closed=closed)
     if sort in _CLOSING or stopped in {"stop", "end_turn"} or "response" in event:
-        told = (_text(event.get(name)) for name in ("result", "response", "finalText", "last_agent_message"))
+        told = (_text(event.get(name)) for name in ("result", "response", "finalText", "last_agent_message", "text"))
         answer = next(filter(None, told), "")
         answer = answer if "result" in event and sort else answer or seen.answer
         return seen._replace(good="stopReason" if "jsonrpc" in event else sort or "response", bad=(), closed=False, answer=answer)
@@ -275,11 +274,11 @@ def _event(seen: Stream, event: dict[str, Any]) -> Stream:
 
 def _opened(event: dict[str, Any]) -> dict[str, Any]:
     """An event out of its envelope: a server's notification, a line of a transcript, a name with its fields."""
-    name = _text(event.get("event") or event.get("method"))
+    name = _text(event.get("event") or event.get("method") or event.get("say"))
     inner = fields(event.get(name) or event.get("params") or event.get("payload"))
     update = fields(inner.get("update"))
     sort = _text(update.get("sessionUpdate")) or name or _text(event.get("type"))
-    return {**event, "type": sort, **inner, **update, **fields(inner.get("turn"))} if inner else event
+    return {**event, "type": sort, **inner, **update, **fields(inner.get("turn"))}
 
 
 def _is_bad(sort: str, event: dict[str, Any], stopped: str) -> bool:
