@@ -7,7 +7,7 @@ import pytest
 
 from nightcrew.app import failing
 from nightcrew.errors import UserError
-from support.scoring import Row, Score, asked, rows, score
+from support.scoring import CORPUS, Row, Score, asked, rows, score
 from unit.cli.faces import nightcrew
 
 
@@ -58,6 +58,22 @@ def test_outputs_held_out(name: str) -> None:
     assert found.action >= 99, found.wrong
     assert found.resets >= 97, found.wrong
     assert (found.alarms, found.lost, found.invented) == (0, 0, 0), found.wrong
+
+
+@pytest.mark.parametrize("channel", ["stdout", "stderr"])
+def test_messages_of_every_day(channel: str) -> None:
+    """The sentences that programs and services say most, alone at a bad end; and answers that speak of such things, at a good one."""
+    lines = (line.split("\t") for line in (CORPUS / "common.tsv").read_text("utf-8").splitlines())
+    wrong = []
+    for label, text in lines:
+        row = {
+            "text": text.replace("\\n", "\n"),
+            "channel": channel,
+            "exit_code": int(label != "ok"),
+            "as_of": "2026-10-05T12:00:00Z",
+        }
+        wrong += [(label, text)] if failing.verdict(row, {"TZ": "UTC"}).label != label else []
+    assert wrong == []
 
 
 def test_each_class_says_what_is_done() -> None:
