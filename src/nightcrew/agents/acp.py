@@ -62,7 +62,7 @@ def _update(told: reading.Told, turn: Turn, update: reading.Line) -> None:
 
 
 def _count(usage: object) -> int:
-    return int(reading.total(usage, "totalTokens") or reading.total(usage, *NAMES))
+    return int(classify.total(usage, "totalTokens") or classify.total(usage, *NAMES))
 
 
 def _close(told: reading.Told, why: str, result: reading.Line) -> None:

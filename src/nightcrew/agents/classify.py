@@ -178,7 +178,7 @@ def _starts(text: str, end: Exit | None) -> list[int]:
 
 
 def failure(text: str, now: float, zone: str, whole: str = "") -> Told:
-    """What the words of an error tell, and when `whole` it ends. A limit that is over soon is one of rate, one that lasts is an allowance."""
+    """What the words of an error tell, or `whole`, in which they stand, of its end. A limit that is over soon is one of rate, else an allowance."""
     kind, evidence = known(text)
     at = resets.told(text, now, zone) if kind in {Class.Quota, Class.RateLimit, Class.Billing} else None
     at = resets.told(whole, now, zone) if at is None and whole and kind in {Class.Quota, Class.RateLimit} else at
@@ -255,9 +255,8 @@ def _event(seen: Stream, event: dict[str, Any]) -> Stream:
     elif sort in {"tool_use", "tool_result"}:
         seen = seen._replace(answer="")
     stopped = _text(sub.get("stopReason") or sub.get("reason") or fields(event.get("result")).get("stopReason"))
-    windows = map(fields, fields(event.get("rate_limits")).values())
-    if spent := [one.get("resets_at") for one in windows if one.get("used_percent") == 100]:
-        seen = seen._replace(refused={"resets_at": spent[0]})
+    if window := spent(event.get("rate_limits")):
+        seen = seen._replace(refused={"resets_at": window.get("resets_at")})
     if _is_bad(sort, event, stopped):
         telling, spoken = table().shapes["telling"], {**event, **(seen.refused or {})}
         words = {name: part for name, part in spoken.items() if telling.search(name.lower())}
@@ -300,6 +299,17 @@ def _flat(value: Any) -> str:
 def fields(value: object) -> dict[str, Any]:
     """The fields of what should be an object; anything else has none."""
     return value if isinstance(value, dict) else {}
+
+
+def total(counts: object, *names: str) -> Any:
+    """The sum of some figures; what is no number counts nothing."""
+    return sum(n for name in names if isinstance(n := fields(counts).get(name), int | float) and 0 <= n < 2**53)
+
+
+def spent(limits: object) -> dict[str, Any]:
+    """Of the windows of an allowance the one that is used up; of several the one that ends last."""
+    used = [one for one in map(fields, fields(limits).values()) if total(one, "used_percent") >= 100]
+    return max(used, key=lambda one: total(one, "resets_at"), default={})
 
 
 def _text(value: object) -> str:

@@ -49,7 +49,7 @@ def _scan(told: reading.Told, out: bytes) -> tuple[dict[str, Line], float]:
     events: dict[str, Line] = {}
     retried_s = 0.0
     for event in told.lines(out):
-        retried_s += reading.total(event, "retry_delay_ms") / 1000
+        retried_s += classify.total(event, "retry_delay_ms") / 1000
         sort = str(event.get("type"))
         events[f"system/{event.get('subtype')}" if sort == "system" else sort] = event
     told.session = str(events.get("system/init", {}).get("session_id") or "")
@@ -59,7 +59,7 @@ def _scan(told: reading.Told, out: bytes) -> tuple[dict[str, Line], float]:
 def _close(told: reading.Told, turn: Turn, result: Line, kind: Class | None, error: object) -> None:
     """What the closing event means. Money it adds up over a continued conversation, tokens it does not."""
     usage, spent = result.get("usage"), result.get("total_cost_usd")
-    told.tokens = reading.total(usage, *NAMES) if isinstance(usage, dict) else None
+    told.tokens = classify.total(usage, *NAMES) if isinstance(usage, dict) else None
     told.usd = reading.rest(turn, spent, turn.prior_usd) if isinstance(spent, int | float) else None
     told.answer = answer if isinstance(answer := result.get("result"), str) else ""
     # A "good" answer may be nothing but a known notice: one short line, one turn, no cost.
@@ -78,6 +78,6 @@ def _kind(result: Line, refused: Line, retried_s: float) -> Class | None:
     if refused and result.get("api_error_status") in {429, None}:
         return Class.Quota
     # A "lost connection" may be a stream that stayed silent: minutes on the first request, not spent on waiting to try again.
-    lost = result.get("api_error") == "connection_failed" and reading.total(result, "num_turns") <= 1
-    silent = lost and reading.total(result, "duration_ms") / 1000 - retried_s >= SILENCE_S
+    lost = result.get("api_error") == "connection_failed" and classify.total(result, "num_turns") <= 1
+    silent = lost and classify.total(result, "duration_ms") / 1000 - retried_s >= SILENCE_S
     return Class.Timeout if silent else None

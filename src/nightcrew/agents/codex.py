@@ -1,6 +1,6 @@
 """Adapter for Codex: its command line, its stream of JSON lines, its ways to fail (measured on 0.171.0)."""
 
-from nightcrew.agents import reading, resets
+from nightcrew.agents import classify, reading, resets
 from nightcrew.agents.base import Exit, Judged, Launch, Turn
 from nightcrew.core.work import Class
 
@@ -38,14 +38,13 @@ def judge(turn: Turn, end: Exit, out: bytes, err: bytes, now: float, zone: str) 
                 told.answer = text
             case {"type": "turn.completed", "usage": dict(usage)}:
                 told.closed = True
-                told.tokens = reading.rest(turn, reading.total(usage, "input_tokens", "output_tokens"), turn.prior_tokens)
+                told.tokens = reading.rest(turn, classify.total(usage, "input_tokens", "output_tokens"), turn.prior_tokens)
             case {"type": "turn.failed", "error": {"message": str(said)}}:
                 told.fail(said)
             case {"type": "error", "message": str(said)} if end.stopped_by == "loop":
                 told.fail(said)
             case {"type": "event_msg", "payload": {"rate_limits": dict(limits)}}:
-                used = [one for one in limits.values() if isinstance(one, dict) and reading.total(one, "used_percent") >= 100]
-                spent = max(used, key=lambda one: reading.total(one, "resets_at"), default=spent)
+                spent = classify.spent(limits) or spent
             case _:
                 pass  # an `error` alone is only a try that is made again, an item of that type a warning
     found, at = reading.judged(told, turn, end, err, now, zone), resets.instant(spent.get("resets_at"), now) or now

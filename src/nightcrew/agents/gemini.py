@@ -35,7 +35,7 @@ def judge(turn: Turn, end: Exit, out: bytes, err: bytes, now: float, zone: str) 
                 told.error = said
             case {"type": "result", **result}:
                 told.closed, error = result.get("status") == "success", classify.fields(result.get("error"))
-                told.tokens = reading.total(result.get("stats"), "total_tokens")
+                told.tokens = classify.total(result.get("stats"), "total_tokens")
                 if not told.closed:  # the exit code is the HTTP status modulo 256
                     http = f"status {end.code + 256}" if end.code >= 144 and not end.signal else ""
                     told.fail(str(error.get("message") or told.error), error.get("type"), http)

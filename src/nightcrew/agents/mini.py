@@ -5,7 +5,7 @@ from contextlib import suppress
 
 import msgspec
 
-from nightcrew.agents import reading
+from nightcrew.agents import classify, reading
 from nightcrew.agents.base import Exit, Judged, Launch, Turn
 
 ENV = {
@@ -44,7 +44,7 @@ def judge(turn: Turn, end: Exit, out: bytes, err: bytes, now: float, zone: str) 
         left = msgspec.json.decode(out[at:] if at >= 0 else b"", type=_Trajectory)
         usages = [m.get("extra", {}).get("response", {}).get("usage") or {} for m in left.messages]
         told.closed, told.answer = left.info.exit_status == "Submitted", left.info.submission
-        told.tokens = sum(reading.total(u, "total_tokens") for u in usages)
+        told.tokens = sum(classify.total(u, "total_tokens") for u in usages)
         told.usd = left.info.model_stats.get("instance_cost") or None
     if said := re.search(rb"\nExit:\n(.*?)\n+Saved trajectory to ", out, re.DOTALL) if at < 0 else None:
         told.answer = said[1].decode(errors="replace").strip()

@@ -36,8 +36,8 @@ def judge(turn: Turn, end: Exit, out: bytes, err: bytes, now: float, zone: str) 
             case {"type": "step_finish", "part": {"tokens": dict(tokens), **part}}:
                 told.closed = part.get("reason") == "stop"
                 counts = {**tokens, **classify.fields(tokens.get("cache"))}
-                spent = reading.total(counts, "input", "output", "reasoning", "read", "write")
-                told.tokens, told.usd = (told.tokens or 0) + spent, (told.usd or 0.0) + reading.total(part, "cost")
+                spent = classify.total(counts, "input", "output", "reasoning", "read", "write")
+                told.tokens, told.usd = (told.tokens or 0) + spent, (told.usd or 0.0) + classify.total(part, "cost")
             case {"type": "error", "error": {"data": dict(data), **error}}:
                 more = msgspec.json.encode([data.get("responseHeaders"), data.get("responseBody")]).decode()
                 told.fail(str(data.get("message", "")), error.get("name"), f"status {data.get('statusCode')}", more)

@@ -33,7 +33,7 @@ def judge(turn: Turn, end: Exit, out: bytes, err: bytes, now: float, zone: str) 
             case {"type": "result", **result}:
                 text = str(result.get("result") or "")
                 told.answer, told.closed = text, not result.get("is_error") and result.get("subtype") == "success"
-                spent = reading.total(result.get("usage"), "input_tokens", "output_tokens")
+                spent = classify.total(result.get("usage"), "input_tokens", "output_tokens")
                 told.tokens = reading.rest(turn, spent, turn.prior_tokens)
                 failed = FAILED in text and text.rstrip().endswith("]")
                 if failed or not told.closed:

@@ -50,11 +50,6 @@ class Told(msgspec.Struct):
             yield line
 
 
-def total(counts: object, *names: str) -> Any:
-    """The sum of some figures; what is no number counts nothing."""
-    return sum(n for name in names if isinstance(n := classify.fields(counts).get(name), int | float) and 0 <= n < 2**53)
-
-
 def rest(turn: Turn, told: Any, before: float) -> Any:
     """What this turn alone took, where a program adds up over a conversation that goes on."""
     return told - before if turn.resume and told >= before else told
