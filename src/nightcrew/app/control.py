@@ -53,10 +53,11 @@ def pool_of(checkout: Path, env: Mapping[str, str]) -> workspace.Pool:
 
 def open_tools(run: RunId, env: Mapping[str, str], max_turns: int, clock: Clock | None = None) -> Tools:
     """Everything a driver of `run` needs. Raises UserError when the repository is gone, or another is found in its place."""
-    home, told = home_of(env), local.folded(open_journal(env), run).started
-    ends = any(isinstance(word, ev.CancelAsked) for _, word in open_journal(env).words(run))  # then nobody is asked any more
+    home, places = home_of(env), open_journal(env)
+    told = local.folded(places, run).started
+    ends = any(isinstance(word, ev.CancelAsked) for _, word in places.words(run))  # then nobody is asked any more
     found, given = environments(() if ends else told.roster, env, cwd=Path(env.get("HOME", "/")))
-    checkout = (places := open_journal(env)).place(f"checkout/{run}")
+    checkout = places.place(f"checkout/{run}")
     pool = pool_of(checkout if checkout.is_dir() else places.place(told.repo), env)
     if repo_id(pool.repo) != told.repo:
         raise UserError(f"the repository of run {run} is not at {checkout}", "put it back, then: nightcrew resume")

@@ -54,9 +54,8 @@ def _seats(story: Story) -> Iterator[str]:
         took = sum(turn.ended_at - turn.began_at for turn in mine if turn.ended_at is not None)
         runs = [f", runs since {clock(turn.began_at, story.last_at)}" for turn in mine if turn.ended_at is None]
         end = next((turn.outcome for turn in reversed(mine) if turn.outcome), None)
-        said = line(" ".join(end.answer.tail.split()), 80) if end and end.answer else ""
-        if end and end.report:  # the subject it wrote; other lines tell every other answer
-            said = getattr(end.report, "subject", "")
+        words = " ".join(end.answer.tail.split()) if end and end.answer else ""
+        said = getattr(end.report, "subject", "") if end and end.report else line(words, 80)  # other lines tell the rest
         last = f" · {said}" if said else ""
         nodes = Counter(turn.node for turn in mine)
         rounds = f" ({', '.join(f'{node} {n}' for node, n in nodes.items())})" if len(nodes) > 1 else ""

@@ -281,12 +281,10 @@ def _brief(state: RunState, trouble: Trouble, host: Candidate) -> Brief:
     before = "\n".join(f"- {r.summary}{' (left out: it conflicts)' if r.left_out else ''}" for r in trouble.repairs)
     findings = "\n".join(f"- {f.id}: {f.why}" for f in state.open_findings)
     failed = f"# What failed\n\nPhase {trouble.failed_phase}, role {failure.role}: {failure.reason}. {tried}"
-    known, seen = (
-        (b.HOUSE, *b.task(state), *b.plan(state), *b.change(host.change.patch)),
-        b.quoted(failure.detail, b.OUTPUT_LIMIT),
-    )
+    known = (b.HOUSE, *b.task(state), *b.plan(state), *b.change(host.change.patch))
     so_far = (f"# Repairs so far\n\n{before}" if before else None, f"# Open findings\n\n{findings}" if findings else None)
     ask = "# What you are asked\n\nFind the cause and mend it, in the work or in what it needs, so that the step can be made again. "
+    seen = b.quoted(failure.detail, b.OUTPUT_LIMIT)
     return b.brief(*known, failed, seen, *so_far, ask + "Close with one line on what you did.")
 
 

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from nightcrew.core import effects, events
 from nightcrew.core.ids import AgentId, Commit, Label, SeatKey, Tree, fraction, impl_seat
-from nightcrew.core.state import E, Means, RunState, Want, Workspace, began, branch_of, iteration_base, keyed, line, on
+from nightcrew.core.state import E, Means, RunState, Want, Workspace, began, branch_of, iteration_base, keyed, line, on, without
 from nightcrew.core.work import Candidate, Change, Purpose
 
 NODE = "workspace"
@@ -58,7 +58,7 @@ def was_reset(state: RunState, effect: effects.ResetWorkspace, event: events.Wor
     if due is None or space is None or due != (effect.start, effect.repairs):
         return state
     state = with_space(state, effect.seat, space, start=event.head, tree=event.tree)
-    state = state.but(rewinds={seat: due for seat, due in state.rewinds.items() if seat != effect.seat})
+    state = state.but(rewinds=without(state.rewinds, effect.seat))
     if candidate := state.candidates.get(effect.label):
         change = candidate.change.but(head=event.head, tree=event.tree)
         state = with_candidate(state, candidate, change=change)

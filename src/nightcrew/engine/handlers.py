@@ -141,7 +141,6 @@ STEPS: dict[type[fx.Request], Callable[[Any, Ctx], ev.EffectAnswer]] = {
     fx.DropWorkspaces: drop,
     fx.NeutraliseWork: neutralise,
 }  # git alone: short, in a thread, not interrupted
-
 WORK: dict[type[fx.Request], Callable[[Any, Ctx], Awaitable[ev.Event]]] = {
     fx.StartTurn: turns.run,
     fx.RunCommands: commands.run,
