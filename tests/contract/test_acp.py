@@ -6,13 +6,12 @@ from collections.abc import Callable
 import pytest
 
 from contract.reals import SPEAKERS, Bench, Crew
-from contract.test_runs import SMALL, WAIT, night, turns
+from contract.test_runs import SMALL, cancelled, night, turns, waits
 from nightcrew.core.events import TurnEnded
 from nightcrew.core.ids import AgentId, SeatKey, session_id
 from nightcrew.core.work import Class
-from support.crew import until
 from support.models import speech
-from support.models.scenario import Answer, Request, Say, steps
+from support.models.scenario import Answer, Say, steps
 
 NAMES = sorted(SPEAKERS)
 
@@ -86,15 +85,4 @@ def test_it_works_is_reviewed_gated_and_landed(bench: Callable[..., Bench], name
 @pytest.mark.parametrize("name", NAMES)
 def test_cancel_leaves_no_process(bench: Callable[..., Bench], name: str) -> None:
     """A turn that runs a long command is stopped in the middle: nothing of client, agent and command is left."""
-
-    def scenario(request: Request) -> Answer:
-        call = speech.runs(request, WAIT) if request.tools and not request.after_tool else None
-        return Say("I wait.", (call,)) if call else Say("A side answer.")
-
-    real = bench(scenario, name, agents=[agent(name)], **SMALL)
-    process = real.start("run", "Add a note")
-    until(lambda: any("time.sleep(600)" in line for line in real.left()) or process.poll() is not None)
-    assert process.poll() is None, process.communicate()
-    real.call("cancel", real.run)
-    process.communicate()
-    assert real.left() == []
+    cancelled(bench(waits, name, agents=[agent(name)], **SMALL))

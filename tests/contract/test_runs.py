@@ -20,6 +20,22 @@ SMALL = {"pipeline": {"plan": False, "reviewers": 0}}
 """One agent that works and writes the message."""
 
 
+def waits(request: Request) -> Answer:
+    """An agent that runs a command which does not end."""
+    call = speech.runs(request, WAIT) if request.tools and not request.after_tool else None
+    return Say("I wait.", (call,)) if call else Say("A side answer.")
+
+
+def cancelled(real: Bench) -> None:
+    """Cancel a run in the middle of that command: of the program, its children and their sessions nothing is left."""
+    process = real.start("run", "Add a note")
+    until(lambda: any("time.sleep(600)" in line for line in real.left()) or process.poll() is not None)
+    assert process.poll() is None, process.communicate()
+    real.call("cancel", real.run)
+    process.communicate()
+    assert real.left() == []
+
+
 def night(request: Request) -> Answer:
     """What the model says, by what it is asked: a plan, an edit through a tool, a review, a commit message."""
     if not request.tools:
@@ -181,18 +197,7 @@ def test_a_killed_nightcrew_adopts_the_real_program(bench: Callable[..., Bench],
 @pytest.mark.parametrize("kind", sorted(REALS))
 def test_cancel_leaves_no_process(bench: Callable[..., Bench], kind: str) -> None:
     """A turn that runs a long command is stopped in the middle: of the program, its children and their sessions nothing is left."""
-
-    def scenario(request: Request) -> Answer:
-        call = speech.runs(request, WAIT) if request.tools and not request.after_tool else None
-        return Say("I wait.", (call,)) if call else Say("A side answer.")
-
-    real = bench(scenario, kind, **SMALL)
-    process = real.start("run", "Add a note")
-    until(lambda: any("time.sleep(600)" in line for line in real.left()) or process.poll() is not None)
-    assert process.poll() is None, process.communicate()
-    real.call("cancel", real.run)
-    process.communicate()
-    assert real.left() == []
+    cancelled(real := bench(waits, kind, **SMALL))
     assert real.facts(Landed) == []
 
 

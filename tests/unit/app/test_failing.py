@@ -22,15 +22,6 @@ def scored(name: str) -> Score:
     return score(rows(name), told)
 
 
-def test_the_samples() -> None:
-    """The labelled samples: no good turn is called a failure, no failure is called good, no time is invented."""
-    found = scored("samples.jsonl")
-    assert found.strict >= 97, found.wrong
-    assert found.action >= 99, found.wrong
-    assert found.resets >= 97, found.wrong
-    assert (found.alarms, found.lost, found.invented) == (0, 0, 0), found.wrong
-
-
 @pytest.mark.parametrize("name", ["wild.jsonl", "fresh.jsonl", "field.jsonl", "apart.jsonl"])
 def test_outputs_in_other_words(name: str) -> None:
     """Rows written before the tables knew their words; tests/corpus/README.md tells what they scored unseen."""
@@ -41,18 +32,9 @@ def test_outputs_in_other_words(name: str) -> None:
     assert (found.alarms, found.invented) == (0, 0), found.wrong
 
 
-def test_outputs_as_people_report_them() -> None:
-    """Wrapped, framed and cut as they stand in public reports; many may be read in more than one way."""
-    found = scored("reported.jsonl")
-    assert found.strict >= 97, found.wrong
-    assert found.action >= 97, found.wrong
-    assert found.resets >= 97, found.wrong
-    assert (found.alarms, found.lost, found.invented) == (0, 0, 0), found.wrong
-
-
-@pytest.mark.parametrize("name", ["held.jsonl", "later.jsonl"])
-def test_outputs_held_out(name: str) -> None:
-    """Messages of public reports with other names, numbers and frames; tests/corpus/README.md tells what they scored unseen."""
+@pytest.mark.parametrize("name", ["samples.jsonl", "reported.jsonl", "held.jsonl", "later.jsonl"])
+def test_labelled_outputs(name: str) -> None:
+    """The labelled samples, and messages as people report them: no good turn is called a failure, no failure is called good, no time is invented."""
     found = scored(name)
     assert found.strict >= 97, found.wrong
     assert found.action >= 99, found.wrong
