@@ -14,14 +14,14 @@ import pytest
 from msgspec.structs import replace
 
 from nightcrew.app import control
-from nightcrew.core.events import RunStarted, TurnEnded
+from nightcrew.core.events import RunStarted
 from nightcrew.core.ids import RunId
 from nightcrew.core.roster import AgentRole, Roles
 from nightcrew.git import workspace
 from nightcrew.git.repo import open_repo, repo_id
 from nightcrew.git.workspace import Pool
 from support import repos
-from support.crew import LOCAL, USUAL, Crew, Turn
+from support.crew import LOCAL, USUAL, Crew, Turn, until
 
 RUN = RunId("20260101-000000-a1b2")
 SPY = Path(__file__).parent.parent / "support/spy.py"
@@ -32,6 +32,7 @@ WORK: list[dict[str, Any]] = [
     {"run": "git add -A; git -c user.name={agent} -c user.email={agent}@example.org commit -qm 'by {agent}'"},
     {"say": "I am {agent}."},
 ]
+ALL = "that is all\n"
 Seen = list[list[Any]]
 
 
@@ -76,10 +77,10 @@ def looked(crew: Crew) -> list[str]:
 
 
 def judged(folder: Path, authors: tuple[str, ...]) -> Seat:
-    """A run in that folder up to the judge's answer, the candidates made by `authors` in this order; nothing else differs."""
+    """A run in that folder up to where the judge has seen all, the candidates made by `authors` in this order; nothing else differs."""
     crew = Crew(folder)
     spying = f"{sys.executable} -I -S {SPY} {' '.join(looked(crew))}"
-    do = {"judge": [{"run": spying}, {"say": json.dumps({"order": ["A", "B"]})}], **dict.fromkeys(NAMES, WORK)}
+    do = {"judge": [{"run": spying}, {"stderr": ALL}, {"hang": "plain"}], **dict.fromkeys(NAMES, WORK)}
     roster: list[Turn] = []
     for name, steps in do.items():
         script = crew.home / name / "script.json"
@@ -97,10 +98,12 @@ def judged(folder: Path, authors: tuple[str, ...]) -> Seat:
         for path in (place, *(os.path.join(place, name) for name in names)):
             os.utime(path, (0, 0), follow_symlinks=False)
     process = crew.start("resume", RUN)
-    crew.until(lambda e: isinstance(e, TurnEnded) and "/judge/" in e.key, process, RUN)
+    said = crew.state_home / f"runs/{RUN}/effects"
+    until(lambda: any(path.read_text().endswith(ALL) for path in said.glob("StartTurn-judge-*/stderr")))
     crew.kill(process)
-    (said,) = crew.state_home.glob(f"runs/{RUN}/effects/StartTurn-judge-*/stderr")
-    seen = [json.loads(line) for line in said.read_text().splitlines()]
+    crew.close()  # the turn, too: the run stands where the judge sits in its seat
+    (told,) = said.glob("StartTurn-judge-*/stderr")
+    seen = [json.loads(line) for line in told.read_text().removesuffix(ALL).splitlines()]
     assert [c.agent for _, c in sorted(crew.state(RUN).candidates.items())] in (list(authors), list(reversed(authors)))
     first = next(what for where, what in seen if where == "process")
     slot = crew.state(RUN).workspaces["judge-1"].slot  # type: ignore[index]
