@@ -308,7 +308,7 @@ def test_a_lost_workspace_begins_its_rebase_again() -> None:
 
 
 def test_a_gate_red_for_ever() -> None:
-    """T014, T018: exactly two fix rounds, then a failure with the output."""
+    """T014: exactly two fix rounds, then a failure with the output."""
     sim = Sim(story(), red(Purpose.Gate)).run(until=failed)
     assert (fixes(sim), ran(sim, Purpose.Gate)) == (2, 3)
     assert sim.state.trouble is not None

@@ -142,7 +142,7 @@ def test_triggered_changes_nothing_else() -> None:
 
 
 def test_an_unavailable_agent_counts_nothing() -> None:
-    """S014 (inverted), R08: fifty times unavailable, the count is what it was and the run never ends."""
+    """R08: fifty times unavailable, the count is what it was and the run never ends."""
     state = run(P.AwaitingDevFix, trouble(attempts=2, level=1, triggered=True))
     for _ in range(50):
         state = fold(state, NINE[3], RecoveryAttempted(level=1, attempt_count=2, target_phase=P.Development))

@@ -335,7 +335,7 @@ def test_level_two_goes_to_the_start_of_the_phase() -> None:
 
 
 def test_level_two_in_development_starts_from_the_base() -> None:
-    """S025 in our terms: lanes, candidate and conversation are gone, and the first turn is asked with the full context."""
+    """Level 2: lanes, candidate and conversation are gone, and the first turn is asked with the full context."""
     sim = hopeless()
     sim.fails("alpha", good(), node="dev-fix")
     sim.run(until=until(4))

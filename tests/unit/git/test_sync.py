@@ -183,7 +183,7 @@ def test_markers_that_were_always_there_are_no_conflict(source: Path, remote: Pa
 
 
 def test_a_fixer_that_aborts_has_failed(remote: Path, pool: Pool, ws: Workspace) -> None:
-    """An aborted rebase is no result: the tip is missing from it, the branch is as it was (T111)."""
+    """An aborted rebase is no result: the tip is missing from it, the branch is as it was."""
     head = work(ws)
     tip = conflicted(remote, pool, ws, head).tip
     git(ws.path, "rebase", "--abort")
