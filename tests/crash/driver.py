@@ -16,7 +16,7 @@ from typing import NamedTuple
 import msgspec
 
 from nightcrew.app import control, ground
-from nightcrew.app.views import headline
+from nightcrew.app.views import conclusion
 from nightcrew.core.effects import Ask, Timer
 from nightcrew.core.events import EffectStarted, Entry
 from nightcrew.core.ids import RunId
@@ -94,7 +94,7 @@ class Instants(NamedTuple):
             self.die()
         if self.open - set(state.open):
             self.keep(Note(state.seq, True, not flying(state, ""), *self.counted()))  # noqa: FBT003
-        return headline(state)
+        return conclusion(state).headline
 
     def counted(self) -> tuple[int, int, int]:
         """Calls of git, comings to the turnstile, waits."""

@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from nightcrew.app.home import rows
-from nightcrew.app.views import headline
+from nightcrew.app.views import conclusion
 from support import repos
 from support.crew import Crew
 
@@ -40,7 +40,7 @@ def asked(crew: Crew, reply: str, *words: str) -> tuple[int, str]:
 def test_a_list_says_what_the_driver_saw_last(solo: Crew) -> None:
     """The line beside a run is the headline of its newest fact, written with it."""
     assert solo.call("run", "write the note").code == 0
-    assert [row.headline for row in rows(solo.env, 1)] == [headline(solo.state())]
+    assert [row.headline for row in rows(solo.env, 1)] == [conclusion(solo.state()).headline]
     assert rows(solo.env, 1)[0].word == "landed"
 
 

@@ -78,11 +78,8 @@ def resolve(agent: Agent, path: str) -> Resolved:
 
 def found(path: str) -> list[Agent]:
     """A roster made from the model programs found on `path`, for a machine without any configuration; best known first."""
-    return [
-        Agent(id=AgentId(name), kind=name, answers=kinds()[name].answers, program=resolved.program)
-        for name in looked_for()
-        if (resolved := _program(name, path)).program
-    ]
+    there = ((name, _program(name, path).program) for name in looked_for())
+    return [Agent(id=AgentId(name), kind=name, answers=kinds()[name].answers, program=file) for name, file in there if file]
 
 
 def looked_for() -> tuple[str, ...]:

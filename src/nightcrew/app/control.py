@@ -14,7 +14,7 @@ from nightcrew.agents import catalog
 from nightcrew.app import ground, story
 from nightcrew.app.home import hide, home_of, zone_of
 from nightcrew.app.seen import GONE
-from nightcrew.app.views import EXITS, answers, conclusion, count, headline
+from nightcrew.app.views import EXITS, answers, conclusion, count
 from nightcrew.config.build import Config, trusted
 from nightcrew.config.values import environments, version
 from nightcrew.core import events as ev
@@ -67,8 +67,8 @@ def open_tools(run: RunId, env: Mapping[str, str], max_turns: int, clock: Clock 
         home=home, journal=journal, blobs=Blobs(journal.folder(run) / "blobs", redactor), ledger=Ledger(home, redactor), repo=pool.repo,
         pool=pool, clock=clock or Clock(), mode=jobs.mode_of(told.settings.shelter.mode), operator_env=dict(env),
         secrets={str(agent): told for agent, told in found.items()}, max_turns=max_turns,
-        turnstile=Turnstile(home / "targets" / queue), marker_folder=pool.repo.work_tree or pool.repo.git_dir, headline=headline,
-        zone=zone_of(env), redacted=redactor.text,
+        turnstile=Turnstile(home / "targets" / queue), marker_folder=pool.repo.work_tree or pool.repo.git_dir,
+        headline=lambda state: conclusion(state).headline, zone=zone_of(env), redacted=redactor.text,
     )  # fmt: skip
 
 

@@ -12,7 +12,7 @@ from msgspec import Struct, structs
 
 from nightcrew.app.home import DRIVEN, hide, home_of
 from nightcrew.app.story import Step, Story, rivals, rounds_of, said, steps, story, where
-from nightcrew.app.views import answer_command, clock, conclusion, count, doing_now, headline, span, waits_for
+from nightcrew.app.views import answer_command, clock, conclusion, count, doing_now, span, waits_for
 from nightcrew.core.effects import RunCommands, StartTurn
 from nightcrew.core.events import EffectStarted, Entry, Record, RunStarted
 from nightcrew.core.ids import EffectId, RunId, short
@@ -126,7 +126,7 @@ def replayed(entries: Iterable[Entry], seq: int | None = None) -> Replayed:
     del told[seq or len(told) :]
     entry, state = told[-1].entry, told[-1].after
     want = tuple(f"Record {type(w.event).__name__}" if isinstance(w, Record) else w.key for w in wanted(state))
-    run, fact, now = state.started.run, msgspec.to_builtins(entry.event), headline(state)
+    run, fact, now = state.started.run, msgspec.to_builtins(entry.event), conclusion(state).headline
     return Replayed(run, entry.seq, entry.at, fact, state.phase, state.visit, now, tuple(state.open), want)
 
 

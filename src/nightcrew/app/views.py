@@ -44,11 +44,6 @@ def conclusion(state: RunState) -> Conclusion:
     return Conclusion(run, short(run), word, EXITS.get(word, 0), headline, why, command, undone)
 
 
-def headline(state: RunState) -> str:
-    """One line: the conclusion, or where the run stands and what it waits for."""
-    return conclusion(state).headline
-
-
 def _stands(state: RunState) -> tuple[str, str, str]:
     marker, question, resume = state.marker, blocked(state), f"nightcrew resume {short(state.started.run)}"
     if (landing := state.landing) and state.phase is PipelinePhase.Complete:

@@ -58,9 +58,7 @@ def sandbox(
     tmp.mkdir(mode=0o700, parents=True, exist_ok=True)
     # What of /tmp is seen all the same: the folders there that hold programs of PATH, our interpreter or our code.
     programs = [Path(part) for part in tools.operator_env.get("PATH", "").split(":") if part.startswith("/")]
-    below = {
-        TMP / path.relative_to(TMP).parts[0] for path in (*programs, Path(sys.prefix), Path(__file__)) if TMP in path.parents
-    }
+    below = {TMP / p.relative_to(TMP).parts[0] for p in (*programs, Path(sys.prefix), Path(__file__)) if TMP in p.parents}
     return Sandbox(
         mode=tools.mode,
         read_only=(folder, tools.repo.git_dir, *seen, *below, *((ws.path,) if read_only else ())),

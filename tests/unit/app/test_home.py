@@ -5,7 +5,7 @@ import sys
 from pathlib import Path
 
 from nightcrew.app.home import ALL, WORDS, rows
-from nightcrew.app.views import conclusion, headline
+from nightcrew.app.views import conclusion
 from nightcrew.core import events as ev
 from nightcrew.core.ids import RunId
 from nightcrew.core.work import PipelinePhase
@@ -41,7 +41,7 @@ def test_a_row_follows_the_run(tmp_path: Path) -> None:
     assert rows(env(tmp_path), 20)[0].word == "running"
     world.tell(ev.ParkAsked())
     more(journal, world)
-    assert (rows(env(tmp_path), 20)[0].word, rows(env(tmp_path), 20)[0].headline) == ("parked", headline(world.state))
+    assert (rows(env(tmp_path), 20)[0].word, rows(env(tmp_path), 20)[0].headline) == ("parked", conclusion(world.state).headline)
     journal.create(RunId("20990101-000000-ffff"), "repo-1", "new", 1e10, world.entries[0].event)
     assert rows(env(tmp_path), 1)[0].headline == "running (stopped; nightcrew resume ffff)"
 
@@ -97,5 +97,5 @@ def test_every_word_is_known(tmp_path: Path) -> None:
         world.tell(word)
         ends.append(world.state)
     for state in ends:
-        assert next(filter(headline(state).startswith, WORDS)) == conclusion(state).word
+        assert next(filter(conclusion(state).headline.startswith, WORDS)) == conclusion(state).word
     assert rows(env(tmp_path), ALL) == []

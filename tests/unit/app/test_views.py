@@ -2,7 +2,7 @@
 
 import pytest
 
-from nightcrew.app.views import clock, conclusion, headline, span
+from nightcrew.app.views import clock, conclusion, span
 from nightcrew.core import events as ev
 from nightcrew.core.effects import CollectWork, Effect, RunCommands, StartTurn, SyncBase
 from nightcrew.core.roster import AgentRole
@@ -24,7 +24,7 @@ def test_landed_says_where_and_exits_with_0() -> None:
     state = World(started("local")).play().state
     said = conclusion(state)
     assert (said.word, said.exit_code) == ("landed", 0)
-    assert headline(state) == f"landed on main as {state.commit[:10]}"
+    assert conclusion(state).headline == f"landed on main as {state.commit[:10]}"
 
 
 def test_ready_names_the_branch_and_the_command_that_merges_it() -> None:
@@ -36,7 +36,7 @@ def test_ready_names_the_branch_and_the_command_that_merges_it() -> None:
         0,
         "git switch main && git merge --ff-only nightcrew/a1b2/A",
     )
-    assert headline(state) == "ready: branch nightcrew/a1b2/A"
+    assert conclusion(state).headline == "ready: branch nightcrew/a1b2/A"
 
 
 def test_ready_instead_of_landed_says_why() -> None:
@@ -49,7 +49,7 @@ def test_ready_instead_of_landed_says_why() -> None:
 
     state = World(started("local"), dirty).play().state
     assert conclusion(state).exit_code == 0
-    assert headline(state) == "ready: branch nightcrew/a1b2/A, not landed: the checkout of main has unsaved changes"
+    assert conclusion(state).headline == "ready: branch nightcrew/a1b2/A, not landed: the checkout of main has unsaved changes"
 
 
 def test_already_landed_and_already_done_exit_with_0() -> None:
@@ -97,7 +97,7 @@ def test_recovering_says_level_attempt_time_and_cause() -> None:
     at = clock(state.trouble.wait_until, state.at)
     since = clock(state.trouble.since, state.at)
     why = f"because gate `make check` is red: exit status 1, since {since}"
-    assert headline(state) == f"recovering: level 2, attempt 5, next at {at}, {why}"
+    assert conclusion(state).headline == f"recovering: level 2, attempt 5, next at {at}, {why}"
     assert conclusion(state).exit_code == 3
 
 
@@ -129,7 +129,7 @@ def test_blocked_shows_the_question_and_the_command_that_answers_it() -> None:
     state = World(started(limits=Limits(turns=Limit(1)))).play().state
     said = conclusion(state)
     assert (said.word, said.exit_code, said.next_command) == ("blocked", 1, "nightcrew answer a1b2 more")
-    assert headline(state) == "blocked: The default limit turns = 1 is reached. Go on?"
+    assert conclusion(state).headline == "blocked: The default limit turns = 1 is reached. Go on?"
 
 
 def test_an_operators_limit_interrupts_with_1() -> None:
@@ -146,7 +146,7 @@ def test_a_cancelled_run_is_interrupted_before_its_marker_is_written() -> None:
     world.tell(ev.CancelAsked())
     assert conclusion(world.state).exit_code == 1
     assert conclusion(world.state).word == "interrupted"
-    assert "cancelled by the operator" in headline(world.play().state)
+    assert "cancelled by the operator" in conclusion(world.play().state).headline
 
 
 def test_running_names_phase_and_seats() -> None:
@@ -156,7 +156,7 @@ def test_running_names_phase_and_seats() -> None:
         .play(lambda s: any(o.begun and isinstance(o.effect, StartTurn) and s.phase == "Development" for o in s.open.values()))
         .state
     )
-    assert headline(state) == "running: Development: opus in seat impl-A"
+    assert conclusion(state).headline == "running: Development: opus in seat impl-A"
 
 
 def test_every_state_on_the_way_has_a_line_and_a_code() -> None:
@@ -166,7 +166,7 @@ def test_every_state_on_the_way_has_a_line_and_a_code() -> None:
     def look(state: RunState) -> bool:
         said = conclusion(state)
         seen.add(said.word)
-        assert "\n" not in headline(state)
+        assert "\n" not in conclusion(state).headline
         assert said.exit_code in {0, 1, 2, 3}
         return False
 

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 from hashlib import sha256
 from pathlib import Path
 
-from nightcrew.app.views import headline
+from nightcrew.app.views import conclusion
 from nightcrew.core import events as ev
 from nightcrew.core.effects import (
     Ask,
@@ -218,5 +218,5 @@ def more(journal: Journal, world: World, run: RunId = RUN) -> None:
     """Write the facts that the journal lacks, as the run's driver would."""
     lease = journal.acquire(run)
     for entry in world.entries[journal.last_seq(run) :]:
-        journal.append(lease, entry.seq - 1, entry.at, entry.event, line=headline(world.state))
+        journal.append(lease, entry.seq - 1, entry.at, entry.event, line=conclusion(world.state).headline)
     lease.release()
