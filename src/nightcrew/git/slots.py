@@ -66,6 +66,7 @@ class Record(msgspec.Struct, frozen=True, omit_defaults=True):
     branch: str = ""
     start: str = ""
     ready: bool = False
+    saved: str = ""  # the ref of what a reset that is not over yet rescued
     # A judge's: it borrows nothing, has those commits, what they stand on, and no history (rulings 15).
     sees: tuple[str, ...] = ()
     copies: tuple[str, ...] = ()

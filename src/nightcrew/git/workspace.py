@@ -114,7 +114,7 @@ def _set_up(pool: Pool, record: Record, *cleaning: str, then: Callable[[Workspac
         slots.fill_submodules(repo, ws)  # they borrow, too
     then(ws)
     sync_disk(pool.root)  # a power cut leaves no emptied files in a workspace that is ready
-    slots.write_record(pool.root, replace(record, ready=True))
+    slots.write_record(pool.root, replace(record, ready=True, saved=""))
     return ws._replace(head=record.start, tree=tree_of(repo, record.start))
 
 
@@ -122,8 +122,8 @@ def reset(pool: Pool, ws: Workspace, start: str, then: Callable[[Workspace], Non
     """Set a leased workspace back to `start` on its own branch, after a rescue; ignored files stay (rulings 20). `then` is part of it."""
     record = sound(pool.repo, ws)
     # What we left half-made when we died in here is nobody's work.
-    saved = snapshot.rescue(pool.repo, ws, record.run) if record.ready else Rescued()
-    return _set_up(pool, replace(record, start=start), then=then), saved
+    saved = snapshot.rescue(pool.repo, ws, record.run) if record.ready else Rescued(record.saved)
+    return _set_up(pool, replace(record, start=start, saved=saved.ref), then=then), saved
 
 
 def copy_files(pool: Pool, ws: Workspace, patterns: Iterable[str]) -> tuple[str, ...]:

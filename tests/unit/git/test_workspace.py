@@ -307,7 +307,7 @@ def test_reset_rescues_and_keeps_ignored_files(source: Path, pool: Pool) -> None
 
 
 def test_a_reset_cut_short_is_made_again_and_leaves_no_more(source: Path, pool: Pool) -> None:
-    """Killed in the middle of a reset and of what belongs to it, the next one rescues nothing of what we had made ourselves by then."""
+    """Killed in the middle of a reset and of what belongs to it, the next one rescues nothing of what we had made by then, and tells what it had rescued."""
     start = head(source)
     ws = workspace.lease(pool, RUN, "dev", start, BRANCH)
     write(ws.path, {"b.txt": "b\n"})
@@ -322,9 +322,10 @@ def test_a_reset_cut_short_is_made_again_and_leaves_no_more(source: Path, pool: 
     kept = refs(source, "refs/nightcrew/rescue")
     made: list[str] = []
     back, saved = workspace.reset(pool, ws, start, lambda at: made.append(commit(at.path, {"repaired.txt": "all of it\n"})))
-    assert (len(kept), refs(source, "refs/nightcrew/rescue"), saved) == (1, kept, Rescued())
+    assert (len(kept), refs(source, "refs/nightcrew/rescue"), saved.ref) == (1, kept, *kept)
     assert [head(back.path)] == made
     assert git(back.path, "status", "--porcelain") == ""
+    assert workspace.reset(pool, back, start)[1].ref not in kept
     assert verify(back).ready
 
 
