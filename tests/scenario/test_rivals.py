@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from nightcrew.core.effects import StartTurn
-from nightcrew.core.events import DevFixTriggered, EffectStarted
+from nightcrew.core.events import DevFixTriggered, EffectStarted, RecoverySucceeded
 from nightcrew.journal.blobs import Blobs
 from nightcrew.redact import NAMELESS
 from support.crew import LOCAL, Crew, Turn
@@ -104,6 +104,21 @@ def test_a_judge_that_votes_for_itself_by_name(crew: Crew) -> None:
     told = "".join(prompts(crew, "deliberate") + prompts(crew, "vote"))
     assert f"I, {NAMELESS}, a {NAMELESS}, like it" in told
     assert not any(name in told.lower() for name in ("claude", *NAMES))
+
+
+def test_what_judges_need_is_mended_on_the_base(crew: Crew) -> None:
+    """A repair while candidates are judged is made beside them and lands with the winner; nobody implements or ranks twice."""
+    lame = {"turn": 1, "do": [{"notice": "refused", "reason": "the tool is missing"}]}
+    mend = {"node": "dev-fix", "do": [{"write": "tool", "text": "mended"}, {"say": "Made the tool."}]}
+    competing(crew, *({"node": "judge", "seat": f"judge-{n}", **lame} for n in (1, 2)), mend)
+    assert landed(crew) == "four, A\n"
+    assert crew.shown("main", "tool") == "mended\n"
+    assert [fact.level for fact in crew.facts(RecoverySucceeded)] == [1]
+    assert sorted(start["seat"] for start in crew.starts() if start["node"] == "implement") == ["impl-A", "impl-B", "impl-C"]
+    assert [start["seat"] for start in crew.starts()].count("judge-3") == 1
+    assert crew.git("for-each-ref", "--format=%(refname)", "refs/nightcrew").split() == [
+        f"refs/nightcrew/{crew.run}/{x}" for x in "BC"
+    ]
 
 
 @pytest.mark.parametrize("mode", ["bwrap", "off"])

@@ -6,7 +6,7 @@ No number of attempts ends a run: only a pending marker does, and only a cancel,
 """
 
 from nightcrew.core import brief as b, chain, effects as fx, events as ev, rooms, trouble as t
-from nightcrew.core.ids import AgentId, Label, SeatKey, fraction
+from nightcrew.core.ids import AgentId, Label, SeatKey, fraction, impl_seat
 from nightcrew.core.phases.catalog import PHASES
 from nightcrew.core.roster import AgentRole, Answers
 from nightcrew.core.state import Marker, Repair, RunState, Trouble, Want, asking, enter, keyed, line, on, timer, without
@@ -54,8 +54,7 @@ def wants(state: RunState) -> tuple[Want, ...]:
         pause = timer(state, PAUSE, SeatKey(""), trouble.wait_until, why, agents)
         return (Want(pause, on(ev.TimerFired, lambda now, _event: _with(now, wait_until=0.0))),)
     host = _host(state)
-    idle = trouble.finished or trouble.unavailable or trouble.step not in {"ask", "collect"}
-    if idle or host is None or _skipped(state, trouble, host):
+    if host is None or trouble.finished or trouble.unavailable or trouble.step == "told" or _skipped(state, trouble, host):
         return ()
     if host.seat not in state.workspaces:
         return rooms.author(state, host.label)
@@ -103,10 +102,8 @@ def _skipped(state: RunState, trouble: Trouble, host: Candidate | None) -> str:
         (failure.internal, f"internal error: {line(failure.reason, 120)}"),
         (not state.settings.ladder.dev_fix, "disabled"),
         (not state.started.roles.chain(AgentRole.Developer), "nobody can edit"),
-        (trouble.failed_phase is PipelinePhase.Judging, "nothing is mended while candidates are judged"),
         (host is None, "no workspace to work in"),
         (trouble.step == "unavailable", f"agent unavailable: {trouble.summary}"),
-        (failure.unavailable and bool(failure.exhausted), "its own agents are waited for"),
     )
     return next((reason for holds, reason in reasons if holds), "")
 
@@ -148,6 +145,9 @@ def _collected(state: RunState, trouble: Trouble, host: Candidate, event: ev.Wor
         state = rooms.with_candidate(state, host, change=change).but(unreviewed=state.unreviewed or late)
     else:  # a workspace that is only prepared now starts from a repair of the base
         state = rooms.with_space(state, host.seat, state.workspaces[host.seat], start=change.head, tree=change.tree)
+    # What judges said of them holds, as the repair is the same for all.
+    shared = {PipelinePhase.Planning: rooms.labels(state), PipelinePhase.Judging: state.judging.entrants}
+    state = rooms.repaired(state, (label for label in shared.get(trouble.failed_phase, ()) if label != host.label), change.head)
     return _with(state, step="told", repairs=(*trouble.repairs, Repair(change.head, trouble.summary)))
 
 
@@ -289,15 +289,13 @@ def _brief(state: RunState, trouble: Trouble, host: Candidate) -> Brief:
 
 
 def _host(state: RunState) -> Candidate | None:
-    """Where a dev-fix works: the winner's workspace, else any candidate's, else one that is only prepared; of rivals none is mended alone."""
-    if state.trouble and state.trouble.failed_phase is PipelinePhase.Judging:
+    """Where a dev-fix works: the workspace that failed, else the winner's, else any; for rivals that are judged, on their base."""
+    trouble, asked = state.trouble, state.started.roles.chain(AgentRole.Developer)
+    if trouble is None or not asked:
         return None
-    seat = state.trouble.failure.seat if state.trouble else ""
-    found = state.winning or min(state.candidates.values(), key=lambda c: c.seat != seat, default=None)
-    asked = state.started.roles.chain(AgentRole.Developer)
-    if found is not None or not asked:
-        return found
-    labels = (Label(seat.removeprefix("impl-")) for seat in state.workspaces if seat.startswith("impl-"))
+    seats = (trouble.failure.seat, impl_seat(state.winner), *(c.seat for c in state.candidates.values()), *state.workspaces)
+    labels = [Label(seat.removeprefix("impl-")) for seat in seats if seat.startswith("impl-")]
+    labels = [rooms.BASE] if trouble.failed_phase is PipelinePhase.Judging else labels
     return next((host for label in labels if (host := rooms.candidate(state, label, asked[0]))), None)
 
 

@@ -1,14 +1,15 @@
 """Workspaces as the core sees them: which slot a seat needs, and whether it is ready."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from nightcrew.core import effects, events
-from nightcrew.core.ids import AgentId, Commit, Label, SeatKey, Tree, fraction, impl_seat
+from nightcrew.core.ids import AgentId, Commit, Label, SeatKey, SlotId, Tree, fraction, impl_seat
 from nightcrew.core.state import E, Means, RunState, Want, Workspace, began, branch_of, iteration_base, keyed, line, on, without
 from nightcrew.core.work import Candidate, Change, Purpose
 
 NODE = "workspace"
 LETTERS = "ABCDEFGH"  # of the largest competition
+BASE = Label("base")  # what is mended for several, in a workspace of its own
 
 
 def labels(state: RunState) -> tuple[Label, ...]:
@@ -19,7 +20,7 @@ def labels(state: RunState) -> tuple[Label, ...]:
 
 def all_rewound(state: RunState) -> RunState:
     """The run with every implementer's workspace to be set back to where the iteration starts."""
-    for label in labels(state):
+    for label in (*labels(state), *([BASE] if impl_seat(BASE) in state.workspaces else [])):
         state = rewound(state, label, iteration_base(state))
     return state
 
@@ -52,6 +53,15 @@ def rewound(state: RunState, label: Label, start: Commit) -> RunState:
     return state.but(rewinds={**state.rewinds, impl_seat(label): (start, repairs)})
 
 
+def repaired(state: RunState, labels: Iterable[Label], repair: Commit) -> RunState:
+    """The run with a repair of what is nobody's own to be put on top of the work of each of these (decision 0022)."""
+    for label in labels:
+        known, seat = candidate(state, label, AgentId("")), impl_seat(label)
+        start, repairs = state.rewinds.get(seat, (known.change.head if known else iteration_base(state), ()))
+        state = state.but(rewinds={**state.rewinds, seat: (start, (*repairs, repair))})
+    return state
+
+
 def was_reset(state: RunState, effect: effects.ResetWorkspace, event: events.WorkspaceReset) -> RunState:
     """The run after a workspace was set back; a reset that is no longer the one that is due means nothing."""
     due, space = state.rewinds.get(effect.seat), state.workspaces.get(effect.seat)
@@ -76,6 +86,7 @@ def was_reset(state: RunState, effect: effects.ResetWorkspace, event: events.Wor
 def candidate(state: RunState, label: Label, agent: AgentId) -> Candidate | None:
     """The candidate with that label, else its workspace seen as the one it may become: no change yet, `agent` first asked."""
     known, space = state.candidates.get(label), state.workspaces.get(impl_seat(label))
+    space = space or (Workspace(SlotId(""), iteration_base(state), Tree("")) if label == BASE else None)
     if known or space is None:
         return known
     before = began(state)  # an iteration adds to the work of its winner

@@ -5,25 +5,38 @@ from typing import Any
 
 import pytest
 
-from nightcrew.core.effects import CollectWork, DropWorkspaces, Land, NeutraliseWork, PrepareWorkspace, StartTurn, Timer
+from nightcrew.core.brief import small
+from nightcrew.core.effects import (
+    CollectWork,
+    DropWorkspaces,
+    Land,
+    NeutraliseWork,
+    PrepareWorkspace,
+    ResetWorkspace,
+    RunCommands,
+    StartTurn,
+    Timer,
+)
 from nightcrew.core.events import (
     AgentCooling,
     Cancelled,
+    CommandsEnded,
     DevFixCompleted,
     DevFixSkipped,
     HandedOver,
     StepFailed,
     TimerFired,
     TurnEnded,
+    WorkCollected,
     WorkNeutralised,
     WorkspaceLost,
 )
 from nightcrew.core.ids import AgentId, Label, SeatKey, impl_seat
 from nightcrew.core.phases import judging
-from nightcrew.core.rooms import labels
+from nightcrew.core.rooms import BASE, labels
 from nightcrew.core.settings import Pipeline, Verify
 from nightcrew.core.state import Judging
-from nightcrew.core.work import Ballot, Blob, Class, PipelinePhase, Purpose, Ranking
+from nightcrew.core.work import Ballot, Blob, Class, CommandResult, PipelinePhase, Purpose, Ranking
 from support.world import GATE, Sim, bad, good, story
 
 EVERYBODY = "alpha beta gamma"
@@ -524,10 +537,45 @@ def test_a_vote_below_the_quorum_asks_those_who_did_not_vote() -> None:
 
 
 def test_no_dev_fix_mends_one_of_rivals() -> None:
-    """While candidates compete no repair is made in one of them, and it is said why."""
+    """Whom candidates wait for is repaired on the base, and the repair goes on top of each; what judges said of them holds."""
     sim = below(Class.Refused).run(until=lambda s: bool(s.state.trouble and s.state.trouble.attempts))
-    assert turns(sim, "dev-fix") == []
-    assert {skip.reason for skip in sim.facts(DevFixSkipped)} == {"nothing is mended while candidates are judged"}
+    before = {c.seat: c.change for c in sim.state.candidates.values()}
+    (turn,) = turns(sim, "dev-fix")
+    assert (turn.slot, turn.label) == (sim.state.slot(impl_seat(BASE)), BASE)
+    assert turn.slot not in {sim.state.slot(seat) for seat in before}
+    sim.world.faults.clear()
+    judged(sim)
+    (mended,) = [event.change.head for event in sim.facts(WorkCollected) if "/dev-fix/" in event.key]
+    resets = {reset.seat: (reset.start, reset.repairs) for reset in sim.started(ResetWorkspace)}
+    assert resets == {seat: (change.head, (mended,)) for seat, change in before.items()}
+    assert {c.change.tree for c in sim.state.candidates.values()}.isdisjoint(change.tree for change in before.values())
+    assert (len(sim.started(NeutraliseWork)), len(turns(sim, "judge", "judge-3"))) == (1, 1)
+    assert impl_seat(BASE) not in sim.state.workspaces
+
+
+def test_a_repair_before_the_competition_is_everybodys() -> None:
+    """What made the first set-up work is below the work of every implementer, and is paid for once."""
+    sim = contest(verify=Verify(setup=("make deps",), gate=(GATE,)))
+    sim.world.red[Purpose.Setup] = lambda tree: 1 if tree == "tree of c0" else 0
+    judged(sim)
+    assert len(turns(sim, "dev-fix")) == 1
+    (mended,) = [event.change.head for event in sim.facts(WorkCollected) if "/dev-fix/" in event.key]
+    assert {reset.seat: reset.repairs for reset in sim.started(ResetWorkspace)} == {"impl-B": (mended,), "impl-C": (mended,)}
+    assert "c0" not in {c.start for c in sim.state.candidates.values()}
+
+
+def test_a_set_up_that_fails_for_one_is_mended_there() -> None:
+    """While implementers work a set-up that fails in one workspace is mended in that one, whoever else has work already."""
+    sim = contest(verify=Verify(setup=("make deps",), gate=(GATE,)))
+    sim.says(
+        RunCommands,
+        lambda e: CommandsEnded(key=e.key, results=(CommandResult("make deps", 1, small("no")),)),
+        1,
+        seat="impl-C",
+        node="setup",
+    )
+    sim.run(until=lambda s: bool(turns(s, "dev-fix")))
+    assert [turn.label for turn in turns(sim, "dev-fix")] == ["C"]
 
 
 # ── afterwards ───────────────────────────────────────────────────────────────────────────────────────────────────
