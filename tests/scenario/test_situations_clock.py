@@ -78,16 +78,24 @@ def asked_at(crew: Crew) -> list[float]:
 
 
 def test_every_level_and_no_end(crew: Crew) -> None:
-    """R06, R25: planning always succeeds, Development never: one count, level 4 at the tenth, pauses in between."""
-    crew.solo(REFUSES, pipeline={"reviewers": 0}, recovery={"dev_fix": False, "ceiling": 12})
+    """R03, R06, R25, rulings 38: planning always succeeds, Development never: thirty attempts in one count, raised at 4, 7 and 10, then level 4 for ever."""
+    crew.solo(REFUSES, pipeline={"reviewers": 0}, recovery={"dev_fix": False, "ceiling": 31})
 
     end = drive(crew, begin(crew))
 
-    assert [level for _, level, _ in ladder(crew)] == [1, 1, 1, 2, 2, 2, 3, 3, 3, 4, 4]
-    assert [n for n, *_ in ladder(crew)] == list(range(1, 12))
-    assert ladder(crew)[-1][2] is PipelinePhase.Planning
-    assert end.ended.startswith("ceiling: 12 attempts")
-    assert crew.seats().count("alpha@implement") == 12
+    levels = [level for _, level, _ in ladder(crew)]
+    assert (levels[:9], set(levels[9:])) == ([1, 1, 1, 2, 2, 2, 3, 3, 3], {4})
+    assert [n for n, *_ in ladder(crew)] == list(range(1, 31))
+    told = [e.event for e in crew.entries() if isinstance(e.event, RecoveryEscalated | RecoveryAttempted)]
+    raised = {
+        getattr(told[n + 1], "attempt_count", 0): fact for n, fact in enumerate(told) if isinstance(fact, RecoveryEscalated)
+    }
+    assert {n: (fact.from_level, fact.to_level) for n, fact in raised.items()} == {4: (1, 2), 7: (2, 3), 10: (3, 4)}
+    into = [target for _, _, target in ladder(crew)]
+    assert (set(into[:6]), set(into[6:])) == ({PipelinePhase.Development}, {PipelinePhase.Planning})
+    assert (end.iteration, len(crew.facts(CompletionMarkerEmitted))) == (0, 1)
+    assert end.ended.startswith("ceiling: 31 attempts")
+    assert crew.seats().count("alpha@implement") == 31
     at = asked_at(crew)
     assert at[-1] - at[0] > 30 + 60 + 120 + 240
 

@@ -4,7 +4,7 @@ import json
 import os
 import subprocess
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -15,6 +15,7 @@ from nightcrew.core.events import (
     DevFixTriggered,
     Landed,
     RecoveryAttempted,
+    RecoveryEscalated,
     WorkspaceReset,
 )
 from nightcrew.core.work import PipelinePhase
@@ -76,6 +77,39 @@ def test_a_marker_whose_folder_is_read_only(crew: Crew) -> None:
     assert crew.end(process).code == 1
     assert len(crew.facts(CompletionMarkerEmitted)) == 1
     assert told(marker(crew))["is_failure"] is True
+
+
+def test_a_marker_on_a_full_disk(crew: Crew) -> None:
+    """R10: no room for it where it goes: told as a fact, still AwaitingDevFix; with room again, one whole marker and one end."""
+    crew.solo(HOLDS, recovery={"pause": "1s", "pause_max": "1s"})
+    process = crew.start("run", "write the note")
+    crew.begun(process, "impl-A")
+    folder = marker(crew).parent
+    folder.mkdir(parents=True, exist_ok=True)
+    with full(folder):
+        crew.call("cancel", crew.run)
+        failed = crew.until(lambda e: isinstance(e, CompletionMarkerWriteFailed), process).event
+        assert crew.state().phase is PipelinePhase.AwaitingDevFix
+        assert "No space left" in getattr(failed, "error", "")
+        assert list(folder.iterdir()) == [folder / "filler"]
+        (folder / "filler").unlink()
+        assert crew.end(process).code == 1
+        assert [told(marker(crew))["is_failure"], len(crew.facts(CompletionMarkerEmitted))] == [True, 1]
+
+
+@contextmanager
+def full(folder: Path) -> Iterator[None]:
+    """A folder on a disk of its own, full to the last byte with `filler`."""
+    mount = ["mount", "-t", "tmpfs", "-o", "size=16k", "tmpfs", str(folder)]
+    if os.geteuid() != 0 or subprocess.run(mount, check=False, capture_output=True).returncode:
+        pytest.skip("needs a file system of its own, which only root may mount")
+    try:
+        with suppress(OSError), (folder / "filler").open("wb", buffering=0) as file:
+            while True:
+                file.write(b"x" * 4096)
+        yield
+    finally:
+        subprocess.run(["umount", "-l", str(folder)], check=True)
 
 
 @contextmanager
@@ -205,12 +239,22 @@ def test_a_reset_loses_nothing(crew: Crew) -> None:
     )
     process = crew.start("run", "write the note")
     reset = crew.until(lambda e: isinstance(e, WorkspaceReset), process).event
-    levels = [e.level for e in crew.facts(RecoveryAttempted)]
+    state = crew.state()
+    said = [e.event for e in crew.entries() if isinstance(e.event, RecoveryEscalated | RecoveryAttempted)]
     crew.call("cancel", crew.run)
 
     assert crew.end(process).code == 1
 
-    assert levels == [1, 1, 1, 2]
+    assert [(type(e), getattr(e, "level", 2)) for e in said] == [
+        *[(RecoveryAttempted, 1)] * 3,
+        (RecoveryEscalated, 2),
+        (RecoveryAttempted, 2),
+    ]
+    assert (getattr(said[-1], "target_phase", ""), state.phase, state.iteration) == (
+        PipelinePhase.FinalValidation,
+        PipelinePhase.FinalValidation,
+        0,
+    )
     assert isinstance(reset, WorkspaceReset)
     assert crew.shown(reset.rescued, "half.txt") == "half\n"
     assert crew.shown(reset.rescued, "note.txt").endswith("four\n")
@@ -232,19 +276,29 @@ def test_a_kill_between_repair_and_recovery(crew: Crew) -> None:
 
 
 def test_cancelled_in_the_middle_of_recovery(crew: Crew) -> None:
-    """R19, R20: the failure marker names the reason, the exit code is 1, the work is in a rescue ref or on its branch."""
+    """R19, R20: cancelled at level 3: the failure marker names the reason, the exit code is 1, the work is in a rescue ref or on its branch."""
     stays: Turn = {
         "node": "dev-fix",
+        "turn": 8,
         "do": [{"write": "half.txt", "text": "half\n"}, {"write": "{state}/there"}, {"hang": "plain"}],
     }
-    crew.solo({"node": "gate-fix", "do": [{"say": "No."}]}, stays, gate="echo ill; exit 1")
+    crew.solo(
+        stays,
+        pipeline={"plan": False, "reviewers": 0, "gate_fix_rounds": 0},
+        recovery={"pause": "0.01s", "pause_max": "0.01s"},
+        gate="echo ill; exit 1",
+    )
     process = crew.start("run", "write the note")
     until(lambda: (crew.played / "there").exists() or process.poll() is not None)
+    trouble = crew.state().trouble
     crew.call("cancel", crew.run)
 
     done = crew.end(process)
 
     assert done.code == 1, done
+    assert trouble is not None
+    assert (trouble.attempts, trouble.level) == (7, 3)
+    assert crew.state().phase is PipelinePhase.Interrupted
     assert "cancelled" in str(told(marker(crew))["reason"])
     kept = repos.refs(crew.repo, "refs/nightcrew/rescue")
     assert any("half.txt" in crew.git("ls-tree", "--name-only", ref) for ref in kept)

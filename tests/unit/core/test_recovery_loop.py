@@ -316,8 +316,14 @@ def test_every_level_at_its_attempt() -> None:
     assert [level for _, level, _ in attempts(sim)] == [1, 1, 1, 2, 2, 2, 3, 3, 3, 4, 4, 4]
     raised = [(e.from_level, e.to_level) for e in sim.facts(RecoveryEscalated)]
     assert raised == [(1, 2), (2, 3), (3, 4)]
-    order = [type(f).__name__ for f in sim.facts(DevFixCompleted, *CHAIN)][-18:]
-    assert order.count("RecoveryEscalated") >= 1
+    facts = sim.facts(DevFixCompleted, *CHAIN)
+    places = [n for n, fact in enumerate(facts) if isinstance(fact, RecoveryEscalated)]
+    assert [facts[n + 1 :][[type(f) for f in facts[n + 1 :]].index(RecoveryAttempted)].attempt_count for n in places] == [
+        4,
+        7,
+        10,
+    ]
+    assert {type(facts[n - 1]) for n in places} == {DevFixCompleted}
     assert trouble(sim).attempts == 12
 
 
@@ -421,10 +427,12 @@ def test_level_three_never_goes_below_the_first() -> None:
 
 def test_level_four_goes_back_to_the_base() -> None:
     """R06, S039, S046: iteration 0 from the run's first base, at attempt 10, 20 and 30, and never an end."""
-    sim = Sim(story(pipeline=Pipeline(iterations=3), roster="alpha"))
-    sim.run(until=lambda s: s.state.iteration == 2 and s.state.phase is P.Development)
+    sim = Sim(story(pipeline=Pipeline(iterations=6), roster="alpha"))
+    sim.run(until=lambda s: s.state.iteration == 5 and s.state.phase is P.Development)
     sim.fails("alpha", good(), node="dev-fix")
     sim.fails("alpha", bad(Class.Refused, "no"), node="implement")
+    sim.run(until=until(9))
+    assert sim.state.iteration == 2
     sim.run(until=until(30))
     assert (sim.state.iteration, sim.state.phase) == (0, P.Planning)
     assert {level for n, level, _ in attempts(sim) if n >= 10} == {4}
