@@ -275,6 +275,28 @@ def test_a_kill_between_repair_and_recovery(crew: Crew) -> None:
     assert len(crew.facts(Landed)) == 1
 
 
+def test_killed_while_everything_is_set_back(crew: Crew) -> None:
+    """R06, R17: nightcrew dies after every fact of the tenth attempt: one recovery at level 4, no repair paid twice or lost, and it lands."""
+    cure: Turn = {"node": "dev-fix", "do": [{"write": "cure{turn}.txt", "text": "x\n"}]}
+    crew.solo(
+        cure,
+        pipeline={"plan": False, "reviewers": 0, "gate_fix_rounds": 0},
+        recovery={"pause": "0.01s", "pause_max": "0.01s"},
+        gate="test $(ls | grep -c cure) -ge 10 || { echo ill; exit 1; }",
+    )
+    crew.start("run", "--no-wait", "write the note")
+    until(crew.runs)
+    crew.kill(crew.driven[0])
+    while not crew.state().done:
+        trouble = crew.state().trouble
+        dying.dies(crew, 1 if trouble and trouble.attempts >= 10 else 12)
+    assert [(e.attempt_count, e.level) for e in crew.facts(RecoveryAttempted)][8:] == [(9, 3), (10, 4)]
+    assert crew.seats().count("alpha@dev-fix") == 10
+    assert len(crew.facts(Landed)) == 1
+    names = crew.git("ls-tree", "--name-only", "main").splitlines()
+    assert {"note.txt", *(f"cure{n}.txt" for n in range(1, 11))} <= set(names)
+
+
 def test_cancelled_in_the_middle_of_recovery(crew: Crew) -> None:
     """R19, R20: cancelled at level 3: the failure marker names the reason, the exit code is 1, the work is in a rescue ref or on its branch."""
     stays: Turn = {
