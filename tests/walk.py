@@ -18,6 +18,7 @@ from support.world import GATE, story
 UNBOUNDED = Limits(usd=Limit(None), turns=Limit(None), wall=Limit(None))
 SKIPS = Ladder(dev_fix=False)
 SHORT = Ladder(dev_fix=False, ceiling=3)
+SHORTER = Ladder(dev_fix=False, ceiling=2)
 COMPETING = ("implementers", "judges", "max_parallel")
 SECOND = "beta alpha"
 """Fixers by name, so that the fixer chain is not the developer's."""
@@ -68,6 +69,13 @@ WALKS = {
     "gate": Walk(small("gate gate-fix", "AgentCooling CommandsEnded refused WorkCollected", ladder=SKIPS, **TWO), 20_000),
     "review": Walk(small("review fix", "AgentCooling refused ok WorkCollected", ladder=SKIPS, reviewers=1, **TWO), 5_000),
     "checks": Walk(small("e2e fix", "AgentCooling CommandsEnded refused", ladder=SKIPS, reviewers=1, **TWO, **E2E), 5_000),
+    "repairs": Walk(small("implement dev-fix workspace", "refused WorkCollected WorkspaceReset"), 6_500),
+    "base": Walk(small("sync rebase", "AgentCooling BaseSynced refused", ladder=SHORTER, **TWO), 6_500),
+    "landing": Walk(small("land", "LandingRefused", ladder=SHORTER), 2_300),
+    "commits": Walk(small("commit", "CommitMade CommitRefused", ladder=SHORTER), 150),
+    "ends of a turn": Walk(
+        small("implement", "auth crashed invalid_output network rate_limit session_not_found", ladder=SHORTER), 5_500
+    ),
     "quota": Walk(small("implement", "quota AgentCooling", ladder=SKIPS, **TWO), 12_000),
     "a default limit": Walk(small("implement", "AgentCooling refused", "answer cancel", limits=turns(Limit(3))), 7_000),
     "my limit": Walk(small("implement", "AgentCooling refused", "park", limits=turns(Limit(4, mine=True))), 700),
@@ -89,8 +97,8 @@ WIDER = {
     "two agents, two iterations": small("implement", "AgentCooling refused", iterations=2, **TWO),
     "every claim": small("implement", "AgentCooling refused ok", iterations=2),
     "logins": small("implement", "AgentCooling auth", "answer", ladder=SKIPS, **TWO),
-    "base": small("sync rebase", "AgentCooling BaseSynced refused", ladder=SKIPS, **TWO),
-    "landing": small("land commit", "AgentCooling LandingRefused CommitMade CommitRefused refused", ladder=SKIPS, **TWO),
+    "bases": small("sync rebase", "AgentCooling BaseSynced refused", ladder=SKIPS, **TWO),
+    "landings": small("land commit", "AgentCooling LandingRefused CommitMade CommitRefused refused", ladder=SKIPS, **TWO),
     "every end of a turn": small("implement", ladder=SHORT, **TWO),
     "judges": small("judge deliberate vote", "AgentCooling refused ok", ladder=SHORT, **RIVALS),
     "everything": ALL,

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from nightcrew.core.events import Landed
+from nightcrew.core.events import Landed, RecoveryAttempted, WorkspaceReset
 from nightcrew.core.work import PipelinePhase
 from support import repos, watched
 from support.crew import APPROVES, Crew, rejects, until
@@ -96,14 +96,14 @@ def _tree(crew: Crew, text: str) -> str:
 
 
 def test_a_night_that_fails_loses_nothing(crew: Crew) -> None:
-    """A gate that never passes, recovery up to its ceiling, then `clean`: all that was ever committed or left lying is reachable to the end."""
+    """A gate that never passes, set back four times at levels 2 and 3, then `clean`: all that was ever committed or left lying is reachable to the end."""
     crew.play(
-        {"node": "implement", "do": [{"run": MESS}]},
-        {"node": "gate-fix", "do": [{"append": "tries.txt", "text": "again {turn}\n"}]},
+        {"node": "implement", "do": [{"run": f"{MESS}; echo {{turn}} >> note.txt"}]},
+        {"node": "gate-fix", "turn": 1, "do": [{"append": "tries.txt", "text": "again {turn}\n"}]},
     )
     crew.settle(
         pipeline={"plan": False, "reviewers": 0}, land={"mode": "local", "target": "main"}, sandbox={"mode": "off"},
-        verify={"gate": ["echo litter > litter.txt; exit 1"]}, recovery={"dev_fix": False, "ceiling": 2},
+        verify={"gate": ["echo litter > litter.txt; exit 1"]}, recovery={"dev_fix": False, "ceiling": 8, "pause": "0.01s", "pause_max": "0.01s"},
     )  # fmt: skip
     crew.git("switch", "-qc", "mine")
     log = watched.dress(crew)
@@ -114,6 +114,8 @@ def test_a_night_that_fails_loses_nothing(crew: Crew) -> None:
 
     assert done.code == 1, done
     assert crew.state().phase is PipelinePhase.Interrupted
+    levels = [e.level for e in crew.facts(RecoveryAttempted)]
+    assert (levels[3:], len(crew.facts(WorkspaceReset))) == ([2, 2, 2, 3], 4)
     assert losses(log) == []
     kept = crew.call("clean")
     assert kept.code == 0

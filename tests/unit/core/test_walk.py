@@ -9,15 +9,20 @@ from nightcrew.core import reducer
 from nightcrew.core.effects import StartTurn
 from nightcrew.core.events import (
     AgentCooling,
+    BaseSynced,
     CancelAsked,
+    CommitRefused,
     DevFixSkipped,
     EffectStarted,
     Entry,
+    Event,
     HandedOver,
+    LandingRefused,
     Record,
     RecoveryAttempted,
     TurnEnded,
     Wanted,
+    WorkspaceReset,
 )
 from nightcrew.core.ids import AgentId, SeatKey
 from nightcrew.core.state import RunState
@@ -78,6 +83,29 @@ def test_no_state_breaks_an_invariant(name: str) -> None:
 def test_the_walks_are_no_examples() -> None:
     """Together the walks visit more than a hundred thousand states."""
     assert sum(each.floor for each in WALKS.values()) >= 100_000
+
+
+MEANT: dict[str, Callable[[Event], object]] = {
+    "repairs": lambda e: isinstance(e, WorkspaceReset) and e.skipped,
+    "base": lambda e: isinstance(e, BaseSynced) and e.state == "conflict",
+    "landing": lambda e: isinstance(e, LandingRefused) and e.why == "unreachable",
+    "commits": lambda e: isinstance(e, CommitRefused),
+    "ends of a turn": lambda e: isinstance(e, TurnEnded) and e.outcome.kind is Class.SessionNotFound,
+}
+"""The fact that a walk is there for."""
+
+
+@pytest.mark.parametrize("name", MEANT)
+def test_a_walk_is_answered_by_what_it_is_for(name: str) -> None:
+    """What the world can seldom say is said in the walk that is there for it, and breaks nothing."""
+    seen: set[bool] = set()
+
+    def sees(_before: RunState, entry: Entry, after: RunState) -> RunState:
+        seen.add(bool(MEANT[name](entry.event)))
+        return after
+
+    assert walk(folding(sees), reducer.wanted, WALKS[name].bounds._replace(states=FIRST)).violations == ()
+    assert True in seen
 
 
 def test_everything_may_go_wrong_at_once() -> None:
