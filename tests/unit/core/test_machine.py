@@ -43,6 +43,11 @@ STORIES: tuple[dict[str, Any], ...] = (
     {"limits": Limits(turns=Limit(9, mine=True)), "pipeline": Pipeline(review_rounds=2)},
     {"pipeline": Pipeline(plan=False, reviewers=3), "land": "branch", "fixer": "beta gamma"},
     {"pipeline": Pipeline(plan=False, reviewers=5), "roster": "alpha beta", "review": Review(incomplete="warn")},
+    {
+        "pipeline": Pipeline(reviewers=0, implementers=2, judges=2),
+        "judge": "gamma beta alpha",
+        "verify": Verify(gate=(GATE,), setup=("make",)),
+    },
 )
 
 
