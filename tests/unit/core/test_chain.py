@@ -6,7 +6,7 @@ from msgspec import structs
 from nightcrew.core import chain, fixer
 from nightcrew.core.brief import small
 from nightcrew.core.effects import StartTurn, Timer
-from nightcrew.core.events import HandedOver, ParkAsked, ResumeAsked, TurnLost
+from nightcrew.core.events import HandedOver, ParkAsked, RecoveryAttempted, ResumeAsked, TurnLost
 from nightcrew.core.ids import AgentId, SeatKey, Tree
 from nightcrew.core.settings import Pipeline, Verify
 from nightcrew.core.state import RunState, SeatState
@@ -288,12 +288,15 @@ def test_a_whole_roster_on_quota_is_one_loss() -> None:
 
 
 def test_a_shape_that_never_comes_costs_three_calls_an_agent() -> None:
-    """R29: one missing field for ever: three calls of one agent, then the next, then recovery."""
+    """R29: one missing field for ever: three calls of one agent, then the next, then recovery with its pauses."""
     sim = Sim(story(roster="alpha beta"))
     for agent in ("alpha", "beta"):
         sim.fails(agent, good(session="s"), node="review")
     sim.run(until=lambda s: s.state.trouble is not None)
     assert sim.asked("review") == ["alpha"] * 3 + ["beta"] * 3
+    sim.run(until=lambda s: len(s.facts(RecoveryAttempted)) == 6)
+    assert len([turn for turn in sim.asked("review") if turn == "alpha"]) <= 3 * 6
+    assert [pause.span_s > 20.0 * 2**n for n, pause in enumerate(sim.started(Timer))] == [True] * 3
 
 
 @pytest.mark.parametrize(

@@ -37,6 +37,7 @@ from nightcrew.core.events import (
     RecoverySucceeded,
     StepFailed,
     TimerFired,
+    TurnEnded,
     WorkCollected,
     WorkspaceLost,
     WorkspaceReset,
@@ -512,7 +513,7 @@ def test_planning_that_succeeds_on_the_way_proves_nothing() -> None:
 
 
 def test_another_phase_failing_on_the_way_is_the_same_trouble() -> None:
-    """R26, S143: after a level-3 reset an earlier phase fails too: the count goes on, and only Development ends it."""
+    """R26: after a level-3 reset an earlier phase fails too: the count goes on, and only Development ends it."""
     sim = hopeless(pipeline=Pipeline()).run(until=until(7))
     sim.says(PrepareWorkspace, lambda effect: StepFailed(key=effect.key, reason="no"), times=1, seat="plan")
     sim.says(ResetWorkspace, lambda effect: StepFailed(key=effect.key, reason="no"), times=1)
@@ -522,6 +523,25 @@ def test_another_phase_failing_on_the_way_is_the_same_trouble() -> None:
     sim.world.faults.clear()
     sim.run()
     assert sim.facts(RecoverySucceeded) == [RecoverySucceeded(level=3, total_attempts=8)]
+
+
+def test_two_phases_that_fail_in_turn_are_one_trouble() -> None:
+    """S143: the gate is always red, and of the reviews that its repairs make due every other one fails: one count, level 4 at the tenth."""
+    sim = red_gate(roster="alpha")
+    times: list[str] = []
+
+    def every_other(effect: StartTurn) -> TurnEnded:
+        times.append(effect.key)
+        outcome = bad(Class.Refused, "no") if len(times) % 2 == 0 else good(Reviewed(Vote.Approve), session=effect.session)
+        return TurnEnded(key=effect.key, outcome=outcome)
+
+    sim.says(StartTurn, every_other, node="review")
+    sim.run(until=until(12))
+    failed = [f.failed_phase for f in sim.facts(DevFixTriggered)]
+    assert failed[:4] == [P.FinalValidation, P.Review, P.FinalValidation, P.Review]
+    assert [n for n, *_ in attempts(sim)] == list(range(1, 13))
+    assert [level for _, level, _ in attempts(sim)] == [1, 1, 1, 2, 2, 2, 3, 3, 3, 4, 4, 4]
+    assert sim.facts(RecoverySucceeded) == []
 
 
 # ── pauses and waits ──────────────────────────────────────────────────────────────────────────────────────────────
