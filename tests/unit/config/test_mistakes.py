@@ -64,6 +64,18 @@ MISTAKES = [
     ("[pipeline]\niterations = true\n", "2: pipeline.iterations: true is not a whole number from 1 on"),
     ("[judges]\ncount = 1\n", "1: judges: unknown key (it belongs in [pipeline])"),
     ("[recovery]\nceiling = -1\n", "2: recovery.ceiling: -1 is not a whole number from 0 on"),
+    (
+        "[recovery]\npause = 'soon'\n",
+        '2: recovery.pause: "soon" is not a span of time above zero, such as "90s", "30m", "8h" or a number of seconds',
+    ),
+    (
+        "[recovery]\npause_max = -3\n",
+        '2: recovery.pause_max: -3 is not a span of time above zero, such as "90s", "30m", "8h" or a number of seconds',
+    ),
+    (
+        "[recovery]\nmax_sleep = true\n",
+        '2: recovery.max_sleep: true is not a span of time above zero, such as "90s", "30m", "8h" or a number of seconds',
+    ),
     ("[limits]\nusd = -2\n", "2: limits.usd: -2 is not a number above 0"),
     ("[limits]\nusd = 0\n", "2: limits.usd: 0 is not a number above 0"),
     ("[limits]\nusd = nan\n", "2: limits.usd: NaN is not a number above 0"),
