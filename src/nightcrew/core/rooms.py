@@ -128,8 +128,7 @@ def with_space(state: RunState, seat: SeatKey, space: Workspace, **changes: obje
 
 def collected(state: RunState, change: Change) -> tuple[RunState, bool]:
     """The run after work on the winner was collected, and whether it changed anything."""
-    changed = change.tree != state.chosen.change.tree
-    return with_candidate(state, state.chosen, change=change), changed
+    return with_candidate(state, state.chosen, change=change), change.tree != state.chosen.change.tree
 
 
 def with_candidate(state: RunState, candidate: Candidate, **changes: object) -> RunState:

@@ -211,8 +211,7 @@ class Journal:
 
     def words(self, run: RunId) -> tuple[tuple[int, Event], ...]:
         """The words nobody took yet, by their ids, in the order they were said. Name the ids in `append(takes=…)`."""
-        rows = self._db.rows("words", run)
-        return tuple((number, codec.decode(data, schema)) for number, schema, data in rows)
+        return tuple((number, codec.decode(data, schema)) for number, schema, data in self._db.rows("words", run))
 
     def listen(self, run: RunId) -> Bell:
         """The driver's bell. Listen first and read `words` then, and none is missed."""

@@ -164,8 +164,7 @@ def _counted(state: RunState, ballots: dict[SeatKey, Ballot]) -> RunState:
 
 def _leaving(state: RunState) -> tuple[SeatKey, ...]:
     """The seats whose workspaces are needed no more."""
-    kept = impl_seat(state.winner)
-    return tuple(seat for seat in state.workspaces if seat.startswith(("impl-", "judge-")) and seat != kept)
+    return tuple(seat for seat in state.workspaces if seat.startswith(("impl-", "judge-")) and seat != impl_seat(state.winner))
 
 
 def _over(state: RunState) -> RunState:
@@ -249,8 +248,7 @@ def _graft(state: RunState) -> tuple[Want, ...]:
 
 def _grafted(state: RunState, event: ev.WorkCollected) -> RunState:
     state, changed = rooms.collected(state, event.change)
-    tests = state.settings.verify.check or state.settings.verify.e2e
-    return _at(state, step="after" if changed and tests else "over")
+    return _at(state, step="after" if changed and (state.settings.verify.check or state.settings.verify.e2e) else "over")
 
 
 def _tested(state: RunState, event: ev.CommandsEnded) -> RunState:

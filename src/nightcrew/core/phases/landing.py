@@ -65,8 +65,7 @@ def queues(state: RunState) -> bool:
 
 def _again(state: RunState) -> RunState:
     at = state.trying
-    spent = at.rounds >= state.settings.pipeline.land_rounds + at.granted
-    return _at(state, step="land", granted=at.granted + spent)
+    return _at(state, step="land", granted=at.granted + (at.rounds >= state.settings.pipeline.land_rounds + at.granted))
 
 
 def _refused(state: RunState, event: events.LandingRefused) -> RunState:

@@ -61,8 +61,7 @@ def _brief(state: RunState, *, advises: bool = False) -> Brief:
 
 
 def _asks(state: RunState) -> bool:
-    can = bool(state.started.roles.chain(AgentRole.Planner))
-    return state.settings.pipeline.plan and can and not state.planned
+    return state.settings.pipeline.plan and bool(state.started.roles.chain(AgentRole.Planner)) and not state.planned
 
 
 def _preflighted(state: RunState, event: events.CommandsEnded) -> RunState:
