@@ -1,5 +1,6 @@
 """What all runs of a machine know together: which accounts cool down until when, and who has one of the machine's turns (rulings 24, 36)."""
 
+import re
 from math import inf
 from pathlib import Path
 from typing import NamedTuple
@@ -30,6 +31,13 @@ def account_of(agent: Agent) -> str:
     return agent.account or f"{agent.kind}:{agent.id}"
 
 
+def _closed(agent: Agent, limit: str) -> str:
+    """What a limit in these words closes: the agent's model on its account if it names that (`seven_day_opus`), else the account."""
+    model, told = (set(re.split(r"[^a-z]+", text.lower())) for text in (agent.model, limit))
+    named = {word for word in model & told if len(word) > len("gpt")} - {agent.kind}
+    return f"{account_of(agent)} {agent.model}" if named else account_of(agent)
+
+
 class Ledger:
     """`ledger.db` of one NIGHTCREW_HOME. Every function is one transaction and may be called from any thread."""
 
@@ -50,7 +58,7 @@ class Ledger:
         """
         until = until if until and until > at else None  # one that has come and changed nothing: their clock is wrong
         with self._db.transaction():
-            row = self._db.row("known", account_of(agent))
+            row = self._db.row("known", closed := _closed(agent, f"{window} {why}"))
             known, losses = Cooling(*row) if row else None, 0
             if known and known.until > at:
                 stated = not known.losses and known.window != window
@@ -59,16 +67,16 @@ class Ledger:
             if until is None:
                 losses = 1 + (known.losses if known else 0)
                 until = at + min(ASSUMED_S * 2.0 ** min(losses - 1, 10), ASSUMED_MAX_S)
-            self._db.change("cool", *(now := Cooling(account_of(agent), until, window, self._redactor.text(why), at, losses)))
+            self._db.change("cool", *(now := Cooling(closed, until, window, self._redactor.text(why), at, losses)))
             return now
 
     def warm(self, agent: Agent, began_at: float = inf) -> int:
         """The agent answered in a turn that began then, or a person says it works: what was lost before is over; how much that was."""
-        return self._db.change("warm", account_of(agent), began_at)
+        return self._db.change("warm", account_of(agent), _closed(agent, agent.model), began_at)
 
     def cooling_of(self, agent: Agent, at: float) -> Cooling | None:
         """What keeps this agent from being asked at `at`; None = nothing."""
-        row = self._db.row("cooling", account_of(agent), at)
+        row = self._db.row("cooling", account_of(agent), _closed(agent, agent.model), at)
         return Cooling(*row) if row else None
 
     def ask(self, agent: Agent, folder: Path, at: float, max_turns: int) -> Cooling | int:

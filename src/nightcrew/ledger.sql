@@ -10,13 +10,13 @@ CREATE TABLE turns (id INTEGER PRIMARY KEY, folder TEXT UNIQUE, seen_at REAL, gr
 SELECT * FROM cooling WHERE account = ?;
 
 -- name: cooling
-SELECT * FROM cooling WHERE account = ? AND until > ?;
+SELECT * FROM cooling WHERE account IN (?, ?) AND until > ? ORDER BY until DESC LIMIT 1;
 
 -- name: cool
 INSERT OR REPLACE INTO cooling VALUES (?, ?, ?, ?, ?, ?);
 
 -- name: warm
-DELETE FROM cooling WHERE account = ? AND at <= ?;
+DELETE FROM cooling WHERE account IN (?, ?) AND at <= ?;
 
 -- name: queue
 -- Asking again within 20 s writes nothing to the disk.

@@ -92,6 +92,29 @@ def test_a_loss_is_of_the_account(ledger: Ledger) -> None:
     assert [ledger.cooling_of(agent, 300.0) for agent in (OPUS, HAIKU)] == [None, None]
 
 
+@pytest.mark.parametrize(
+    ("window", "why", "free"),
+    [
+        ("seven_day_opus", "", True),
+        ("", "Claude Opus weekly limit reached", True),
+        ("", "quota of claude-opus-4-1 is spent", True),
+        ("seven_day", "Claude usage limit reached", False),
+        ("", "", False),
+    ],
+)
+def test_a_limit_that_names_a_model_is_of_that_model(ledger: Ledger, window: str, why: str, free: bool) -> None:  # noqa: FBT001 - a table
+    """What cools down is the account and the model that the limit names: another model of the account works on (fixer chain 1)."""
+    big, same = (Agent(id=AgentId(name), kind="claude", model="claude-opus-4-1", account="work") for name in ("big", "same"))
+    ledger.cool(big, 0.0, 300.0, window, why)
+    assert (ledger.cooling_of(HAIKU, 1.0) is None, ledger.cooling_of(same, 1.0) is None) == (free, False)
+    ledger.cool(HAIKU, 1.0, 200.0, "five_hour")
+    assert [cooling and cooling.until for cooling in (ledger.cooling_of(big, 2.0), ledger.cooling_of(HAIKU, 2.0))] == (
+        [300.0, 200.0] if free else [300.0, 300.0]
+    )
+    assert ledger.warm(big) == 1 + free
+    assert [ledger.cooling_of(agent, 2.0) for agent in (big, same, HAIKU)] == [None] * 3
+
+
 def test_an_unknown_reset_is_assumed_and_doubles(ledger: Ledger) -> None:
     """Without a reset: 15 min, doubling to 60 with each loss in a row (rulings 24)."""
     at, spans = 0.0, list[float]()
