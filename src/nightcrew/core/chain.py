@@ -83,8 +83,7 @@ def _walked(state: RunState, wish: Wish) -> Wish:
     if wish.entries:
         return wish
     agents = wish.agents or state.started.roles.chain(wish.role)
-    mine = (h for h in counted(state, wish.role) if h.seat == wish.seat)
-    start = sticky_start(agents, mine, wish.nodes or (wish.node,))
+    start = sticky_start(agents, (h for h in counted(state, wish.role) if h.seat == wish.seat), wish.nodes or (wish.node,))
     return wish._replace(entries=tuple((agent, wish.seat) for agent in agents[start:]), before=agents[:start])
 
 
@@ -111,7 +110,7 @@ def ask(state: RunState, wish: Wish) -> tuple[Want, ...]:
     if call.failed is not None:
         return ()
     if call.wait_until:
-        agents = tuple(agent for agent, _ in call.entries) if call.sleeping else ()
+        agents = tuple(agent for agent, _ in call.entries[call.first :]) if call.sleeping else ()
         why = f"waiting for {', '.join(agents)}" if agents else f"pause before asking {call.entries[call.at][0]} again"
         due: Effect = timer(state, call.node, call.seat, call.wait_until, why, agents)
     else:
@@ -287,8 +286,7 @@ def _close(state: RunState, call: Call) -> RunState:
 def seat_in(state: RunState, key: SeatKey, agent: AgentId, slot: SlotId) -> SeatState:
     """The seat for a turn in `slot`: the same agent goes on where it can; else another conversation begins, as the old id is taken."""
     now = state.seats.get(key)
-    goes_on = now is not None and now.agent == agent and (now.turns == 0 or has_session(now, slot))
-    return now if now and goes_on else fresh_seat(state, key, agent)
+    return now if now and now.agent == agent and (now.turns == 0 or has_session(now, slot)) else fresh_seat(state, key, agent)
 
 
 def fresh_seat(state: RunState, key: SeatKey, agent: AgentId) -> SeatState:

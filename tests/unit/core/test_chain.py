@@ -1,13 +1,15 @@
 """Chains, seats and handovers: who is asked, who is not, and what the record says of it."""
 
+import functools
+
 import pytest
 from msgspec import structs
 
 from nightcrew.core import chain, fixer
 from nightcrew.core.brief import small
-from nightcrew.core.effects import StartTurn, Timer
-from nightcrew.core.events import HandedOver, ParkAsked, RecoveryAttempted, ResumeAsked, TurnLost
-from nightcrew.core.ids import AgentId, SeatKey, Tree
+from nightcrew.core.effects import Land, StartTurn, SyncBase, Timer
+from nightcrew.core.events import BaseSynced, HandedOver, LandingRefused, ParkAsked, RecoveryAttempted, ResumeAsked, TurnLost
+from nightcrew.core.ids import AgentId, Commit, SeatKey, Tree
 from nightcrew.core.settings import Pipeline, Verify
 from nightcrew.core.state import RunState, SeatState
 from nightcrew.core.work import (
@@ -145,6 +147,29 @@ def test_a_fallback_keeps_its_seat_across_nodes() -> None:
     assert passed(sim) == [("fix", "beta", "gamma", FailClass.Timeout)]
 
 
+def test_a_fallback_fixes_at_all_four_nodes() -> None:
+    """F13: review fix, gate-fix, landing and rebase in one run: the first is asked once, then one seat and one conversation, with short prompts."""
+    sim = Sim(story(fixer="beta gamma"), red_until(1))
+    sim.fails("beta", bad(Class.Timeout))
+    sim.fails("alpha", good(BLOCKER), node="review", times=1)
+    refused = functools.partial(LandingRefused, why="rejected", detail="no licence")
+    sim.says(Land, lambda effect: refused(key=effect.key), times=1)
+    sim.run(until=lambda s: bool(s.facts(LandingRefused)))
+    tip = functools.partial(BaseSynced, tip=Commit("tip"), tip_tree=Tree("tree of tip"), tree=Tree("t"))
+    clash = functools.partial(tip, state="conflict", paths=("a.txt",))
+    sim.says(SyncBase, lambda effect: clash(key=effect.key, head=effect.head), times=1)
+    sim.run()
+    fixes = [t for t in sim.started(StartTurn) if t.node in chain.FIX_NODES]
+    assert [(t.node, t.agent) for t in fixes] == [
+        ("fix", "beta"), ("fix", "gamma"), ("gate-fix", "gamma"), ("land", "gamma"), ("rebase", "gamma")
+    ]  # fmt: skip
+    assert {t.seat for t in fixes} == {"fix"}
+    assert {t.resume for t in fixes[2:]} == {fixes[1].session}
+    assert max(len(t.brief.parts) for t in fixes[2:]) < len(fixes[1].brief.parts)
+    assert passed(sim) == [("fix", "beta", "gamma", FailClass.Timeout)]
+    assert sim.state.phase is PipelinePhase.Complete
+
+
 def test_a_reply_that_changes_nothing_does_not_advance() -> None:
     """F14, T080: a fixer that claims and changes nothing is no failed agent; after two such rounds the review goes on."""
     sim = Sim(story(fixer="beta gamma", pipeline=Pipeline(plan=False)))
@@ -214,6 +239,15 @@ def test_all_cooling_sleeps_until_the_first_reset() -> None:
     assert sim.state.trouble is None
 
 
+def test_a_call_sleeps_for_whom_it_may_still_ask() -> None:
+    """Who passed the seat on in this very call is not waited for, though its reset comes first; and is not named as if it were."""
+    sim = Sim(story(roster="alpha beta"), World(cooling={AgentId("beta"): 9_000.0}))
+    sim.fails("alpha", bad(Class.Quota, reset_at=5_000.0), node="implement", times=1)
+    sim.run(until=lambda s: s.asked() == ["alpha", "beta"])
+    (sleep,) = (timer for timer in sim.started(Timer) if timer.agents)
+    assert (sleep.agents, sleep.fire_at, sleep.why) == (("beta",), 9_000.0, "waiting for beta")
+
+
 def test_a_restart_changes_no_sleep() -> None:
     """F21: parked and resumed while it sleeps, the run waits for the same time and still asks once."""
     world = World(cooling={AgentId("alpha"): 9_000.0})
@@ -263,6 +297,18 @@ def test_neighbours_that_fail_alike_stop_the_walk() -> None:
     sim.run(until=lambda s: s.state.trouble is not None)
     assert sim.asked("implement") == ["alpha", "beta"]
     assert len(passed(sim)) == 1
+
+
+@pytest.mark.parametrize("node", ["gate-fix", "commit", "synthesize"])
+def test_other_chains_are_walked_to_their_end(node: str) -> None:
+    """Fixers, committers and synthesizers have no such stop: neighbours that fail alike do not keep the third from being asked."""
+    told = story(fixer="alpha beta gamma", advisor="gamma", synthesizer="alpha beta gamma", pipeline=Pipeline(advisors=2))
+    sim = Sim(told, red_until(1))
+    for agent in ("alpha", "beta"):
+        sim.fails(agent, bad(Class.Refused, f"the prompt /tmp/{agent}/7 is refused"), node=node)
+    sim.run()
+    assert sim.asked(node) == ["alpha", "beta", "gamma"]
+    assert sim.state.phase is PipelinePhase.Complete
 
 
 def test_neighbours_that_fail_differently_do_not() -> None:
