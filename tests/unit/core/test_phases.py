@@ -37,7 +37,19 @@ from nightcrew.core.events import (
 from nightcrew.core.ids import Commit, EffectId, Tree
 from nightcrew.core.roster import Answers
 from nightcrew.core.settings import Pipeline, Verify
-from nightcrew.core.work import Claim, Class, CommandResult, CommitText, Finding, PipelinePhase, Purpose, Reviewed, Severity, Vote
+from nightcrew.core.work import (
+    Claim,
+    Class,
+    CommandResult,
+    CommitText,
+    Finding,
+    FixReport,
+    PipelinePhase,
+    Purpose,
+    Reviewed,
+    Severity,
+    Vote,
+)
 from support.world import GATE, Sim, World, bad, good, story
 
 P = PipelinePhase
@@ -186,6 +198,17 @@ def test_e2e_waits_for_a_fix() -> None:
     sim.fails("alpha", good(BLOCKER), node="review")
     sim.run(until=lambda s: fixes(s, "fix") == 1)
     assert (ran(sim, Purpose.E2e), sim.state.reviewing.deferred, sim.state.reviewing.e2e) == (0, True, None)
+
+
+@pytest.mark.parametrize("code", [0, 1])
+def test_what_was_put_off_is_caught_up_before_any_hand_off(code: int) -> None:
+    """Put off is not green: fixers that change nothing end the rounds early, and e2e runs once before the work is handed on; red, it is a failure."""
+    world = World(red={Purpose.E2e: lambda _tree: code})
+    sim = Sim(story(verify=E2E, pipeline=Pipeline(plan=False), fixer="beta"), world)
+    sim.fails("alpha", good(BLOCKER), node="review")
+    sim.fails("beta", good(FixReport(()), session="f"), node="fix")
+    sim.run(until=lambda s: failed(s) or s.state.phase is P.FinalValidation)
+    assert (fixes(sim, "fix"), ran(sim, Purpose.E2e), failed(sim)) == (2, 1, code == 1)
 
 
 def test_findings_that_never_clear_are_handed_on() -> None:
