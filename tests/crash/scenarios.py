@@ -75,10 +75,18 @@ def push(crew: Crew) -> None:
 
 
 def remote(crew: Crew) -> None:
-    """The same, where it is the remote that takes its time: the push waits at the turnstile."""
+    """It is the remote that takes its time, and wants a licence: in the landing round the first fixer will not, the second writes it."""
     at = repos.bare_remote(crew.repo, crew.folder / "remote.git")
-    (at / "hooks/pre-receive").symlink_to(hold(crew))
-    settled(crew, land=PUSH)
+    looks = f"{hold(crew)}\nread -r _ new _\ngit cat-file -e $new:licence.txt || {{ echo no licence; exit 1; }}"
+    repos.write(at, {"hooks/pre-receive": f"#!/bin/sh\n{looks}\n"})
+    (at / "hooks/pre-receive").chmod(0o755)
+    settled(
+        crew,
+        {"node": "land", "agent": "alpha", "do": [{"notice": "refused", "reason": "I will not"}]},
+        {"node": "land", "do": [{"write": "licence.txt"}]},
+        developers="alpha beta",
+        land=PUSH,
+    )
 
 
 def rounds(crew: Crew) -> None:
@@ -99,15 +107,17 @@ def rounds(crew: Crew) -> None:
 
 
 def rebase(crew: Crew) -> None:
-    """The target moves into a conflict, its first fixer gives up, the second resolves it; and it moves once more before the landing."""
+    """The target moves into a conflict: alpha's quota is spent, beta gives up, then resolves it; and it moves once more before the landing."""
     first = others(crew, "theirs", {"note.txt": "one\ndeux\nthree\n"})
     second = others(crew, "more", {"more.txt": "more\n"}, "theirs")
     resolved = "printf 'one\\nzwei deux\\nthree\\nfour\\n' > note.txt"
     settled(
         crew,
         {"node": "implement", "do": [first, {"replace": "note.txt", "old": "two", "new": "zwei"}]},
+        {"node": "rebase", "agent": "alpha", "do": [NO_QUOTA]},
         {"node": "rebase", "do": [{"run": f"if mkdir {{state}}/gave-up; then git rebase --abort; else {resolved}; fi"}]},
         {"node": "commit", "do": [second, {"say": '{"subject": "Write the note", "body": "As asked."}'}]},
+        developers="alpha beta",
         sandbox=OPEN,
         verify={"gate": "grep -q zwei note.txt"},
     )
