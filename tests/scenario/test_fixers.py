@@ -1,19 +1,19 @@
 """The fixer chain in whole runs, counted by agent processes: who takes the seat, what it is told, and that nobody is billed twice."""
 
-from nightcrew.core.events import DevFixTriggered, HandedOver
-from support.crew import LOCAL, Crew, Turn, carriers
+from nightcrew.core.events import AgentCooling, DevFixTriggered, HandedOver
+from support.crew import LOCAL, Crew, Turn, carriers, until
 
 SPENT: Turn = {"agent": "beta", "do": [{"notice": "quota", "reason": "weekly limit reached", "reset_in": 3600}]}
 ILL = "{ echo ill; exit 1; }"
 
 
-def fixed(crew: Crew, *turns: Turn, gate: str, rounds: int = 2) -> None:
+def fixed(crew: Crew, *turns: Turn, gate: str, **land: str) -> None:
     """alpha implements, beta and then gamma fix; no plan, no review."""
     crew.settle(
         *crew.agents("alpha", "beta", "gamma"),
         roles={"developer": "alpha", "fixer": ["beta", "gamma"], "committer": "alpha"},
-        pipeline={"plan": False, "reviewers": 0, "gate_fix_rounds": rounds},
-        land=LOCAL,
+        pipeline={"plan": False, "reviewers": 0, "gate_fix_rounds": 2},
+        land=LOCAL | land,
         verify={"gate": [gate]},
     )
     crew.git("switch", "-qc", "mine")
@@ -31,7 +31,7 @@ def fixers(crew: Crew) -> list[str]:
 
 
 def test_the_first_fixer_is_spent(crew: Crew) -> None:
-    """F01, F02: beta's quota is spent at the gate-fix: gamma fixes, told everything, in a session of its own; one handover, no loss."""
+    """F01, F02, F19: beta's quota is spent at the gate-fix: gamma fixes, told everything, in a session of its own; one handover, no loss, one round."""
     mends: Turn = {"agent": "gamma", "node": "gate-fix", "resumed": False}
     mends["do"] = [{"must_read": "write the note"}, {"must_read": "four"}, {"must_read": "ill"}, {"write": "well.txt"}]
     fixed(crew, mends, gate=f"test -e well.txt || {ILL}")
@@ -41,7 +41,7 @@ def test_the_first_fixer_is_spent(crew: Crew) -> None:
     assert done.code == 0, done
     assert fixers(crew) == ["beta@gate-fix", "gamma@gate-fix"]
     assert handed(crew) == [("gate-fix", "beta", "gamma", "quota")]
-    assert crew.state().quota_losses == ()
+    assert (crew.state().quota_losses, crew.state().validating.rounds) == ((), 1)
     beta, gamma = (start for start in crew.starts() if start["node"] == "gate-fix")
     assert (beta["seat"], gamma["seat"]) == ("fix", "fix")
     assert gamma["session"] not in {"", beta["session"]}
@@ -83,6 +83,36 @@ def test_a_new_run_begins_at_the_front(crew: Crew) -> None:
     assert fixers(crew) == ["beta@gate-fix", "gamma@gate-fix", "beta@gate-fix"]
     assert handed(crew) == []
     assert settings.read_bytes() == before
+
+
+def test_what_one_run_learns_the_other_knows(crew: Crew) -> None:
+    """F22: two runs at once, both before their gate; the first learns that beta is spent, the second passes beta over without asking."""
+    works: Turn = {
+        "node": "implement",
+        "do": [{"write": "{run}.txt"}, {"write": "{state}/there/{run}"}, {"wait_for": "{state}/go/{run}"}],
+    }
+    fixed(
+        crew,
+        works,
+        {"agent": "gamma", "node": "gate-fix", "do": [{"write": "well.txt"}]},
+        gate=f"test -e well.txt || {ILL}",
+        mode="branch",
+    )
+    both, there = [crew.start("run", "write a file") for _ in range(2)], crew.played / "there"
+    until(lambda: there.is_dir() and len(list(there.iterdir())) == 2)
+    (crew.played / "go").mkdir()
+
+    for process in both:
+        (crew.played / "go" / crew.run_of(process)).touch()
+        assert crew.end(process).code == 0
+
+    assert fixers(crew) == ["beta@gate-fix", "gamma@gate-fix", "gamma@gate-fix"]
+    first, second = crew.runs()
+    assert len({start["run"] for start in crew.starts() if start["agent"] == "beta"}) == 1
+    for run in (first, second):
+        told = [e.handover for e in crew.facts(HandedOver, run)]
+        assert [(h.node, h.from_agent, h.to_agent, str(h.fail)) for h in told] == [("gate-fix", "beta", "gamma", "quota")]
+    assert [e.agent for run in (first, second) for e in crew.facts(AgentCooling, run)] == ["beta"]
 
 
 def test_a_fixer_that_hangs_is_ended_with_all_it_started(crew: Crew) -> None:
