@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from nightcrew.core.events import CommandsEnded, EffectStarted, Landed, TurnEnded, WorkspacesDropped
+from nightcrew.core.events import CommandsEnded, EffectStarted, FixAsked, Landed, TurnEnded, WorkspacesDropped
 from nightcrew.core.work import PipelinePhase
 from nightcrew.proc import job
 from support import dying, repos
@@ -131,6 +131,37 @@ def test_death_after_every_third_entry_of_a_rich_night(crew: Crew, tmp_path: Pat
     assert repos.git(remote, "rev-parse", "main^") == theirs[0]
     names = set(repos.git(remote, "ls-tree", "--name-only", "main").splitlines())
     assert {"cured.txt", "fixed.txt", "style.txt"} <= names
+
+
+def test_death_after_every_entry_of_an_operators_fix(crew: Crew) -> None:
+    """F23, T104: the same while a picked finding is fixed, its first fixer's quota being spent: one handover, each agent asked once."""
+    found = json.dumps({"vote": "approve_with_findings", "findings": [{"severity": "minor", "why": "no other file"}]})
+    spent = {"node": "fix", "agent": "beta", "do": [{"notice": "quota", "reason": "spent", "reset_in": 3600}]}
+    fix = {"node": "fix", "do": [{"write": "fixed.txt"}, {"say": json.dumps({"addressed": ["R1-1-1"], "rejected": {}})}]}
+    crew.settle(
+        *crew.agents("alpha", "beta", "gamma"),
+        roles={"developer": "alpha", "fixer": ["beta", "gamma"], "reviewer": "alpha", "committer": "alpha"},
+        pipeline={"plan": False},
+        verify={"gate": ["grep -q four note.txt"]},
+    )
+    crew.play({"node": "review", "turn": 1, "do": [{"say": found}]}, spent, fix)
+    assert crew.call("run", "write the note").code == 0
+    process = crew.start("fix", crew.run, "R1-1-1", "--reason", "now")
+    crew.until(lambda e: isinstance(e, FixAsked), process)
+    crew.kill(process)
+
+    assert die(crew) > 10
+
+    keys = [e.key for e in crew.facts(EffectStarted)]
+    assert len(keys) == len(set(keys))
+    assert crew.seats() == [
+        *(f"alpha@{node}" for node in ("implement", "review", "commit")), "beta@fix", "gamma@fix", "alpha@review"
+    ]  # fmt: skip
+    assert crew.state().spend.turns == len(crew.starts())
+    assert [(h.from_agent, h.to_agent) for h in crew.state().handovers] == [("beta", "gamma")]
+    landing = crew.state().landing
+    assert landing is not None
+    assert "fixed.txt" in crew.git("ls-tree", "--name-only", landing.branch)
 
 
 def test_death_at_any_moment(crew: Crew, tmp_path: Path) -> None:
