@@ -140,7 +140,7 @@ def told(seen: Stats) -> list[str]:
         quota = f", {row.quota_turns} ended on quota ({row.quota_usd:.2f} usd)" if row.quota_turns else ""
         handed = f"handed over {row.handovers_from}, took over {row.handovers_to}"
         lines.append(f"{row.agent}: {count(row.turns, 'turn')}{quota}, {handed}")
-        lines += [f"  fixes: {', '.join(f'{node} {n}' for node, n in row.fixes.items())}"] if row.fixes else []
+        lines += [f"  turns as a fixer: {', '.join(f'{node} {n}' for node, n in row.fixes.items())}"] if row.fixes else []
         if row.reviews:
             found = f"{row.adopted} of {count(row.submitted, 'finding')} adopted ({share(row.adopted, row.submitted)})"
             lines.append(f"  {count(row.reviews, 'review')}, {row.silent} silent, {found}")

@@ -50,6 +50,7 @@ def test_too_few_are_not_told_as_a_share() -> None:
     """Below five findings no share is told; from five on it is, with what it may be."""
     entries = played().entries
     assert "2 findings adopted (too few to say)" in "\n".join(told(stats([entries])))
+    assert told(stats([entries]))[-3:-1] == ["gamma: 1 turn, handed over 0, took over 1", "  turns as a fixer: fix 1"]
     assert "6 findings adopted (50%, 19% to 81% likely)" in "\n".join(told(stats([entries] * 3)))
     assert told(stats([])) == ["no agent took a turn yet"]
 
