@@ -190,7 +190,8 @@ class World:
                 assert not isinstance(effect, ev.Record)
                 self.tell(ev.EffectStarted(key=effect.key, effect=effect), 0.0)
                 begun = ev.Asked if isinstance(effect, Ask) else ev.EffectBegun
-                self.tell(begun(key=effect.key), 0.0)
+                if not isinstance(self._reply(self.state, effect), ev.AgentCooling):  # then nobody is asked
+                    self.tell(begun(key=effect.key), 0.0)
             elif not self._answered(held):
                 return
             yield
