@@ -181,6 +181,21 @@ def test_a_finished_gate_is_not_run_again(crew: Crew) -> None:
     assert (len(crew.entries()), len(crew.starts())) == (before, starts)
 
 
+def test_a_gate_that_is_known_is_not_run_again(crew: Crew) -> None:
+    """Rulings 19: the target moves by a commit without a change: same tree, lines and environment, so the gate is known; it lands on that tip."""
+    empty = crew.git("commit-tree", "-p", "main", "-m", "empty", "main^{tree}")
+    moves = {"run": f"git -C {crew.repo} update-ref refs/heads/main {empty}"}
+    line = f"echo gate >> {crew.played}/gates; grep -q four note.txt"
+    crew.solo({"node": "commit", "do": [moves, {"say": SUBJECT}]}, gate=line, sandbox={"mode": "off"})
+
+    done = crew.call("run", "write the note")
+
+    assert done.code == 0, done
+    assert crew.git("log", "--format=%s", "-2", "main").splitlines() == ["Write the note", "empty"]
+    assert [(e.green, e.cached) for e in crew.facts(CommandsEnded)] == [(False, False), (True, False), (True, True)]
+    assert (crew.played / "gates").read_text().split() == ["gate"] * 2  # on the base, and on the work
+
+
 def test_the_bill_counts_every_process(crew: Crew) -> None:
     """Spend: each turn of every node once, with the money that the agents told."""
     usage = {"usage": {"tokens": 10, "usd": 0.25}}

@@ -9,7 +9,7 @@ from nightcrew.core import chain, fixer
 from nightcrew.core.brief import small
 from nightcrew.core.effects import Land, StartTurn, SyncBase, Timer
 from nightcrew.core.events import BaseSynced, HandedOver, LandingRefused, ParkAsked, RecoveryAttempted, ResumeAsked, TurnLost
-from nightcrew.core.ids import AgentId, Commit, SeatKey, Tree
+from nightcrew.core.ids import AgentId, Commit, SeatKey, SlotId, Tree
 from nightcrew.core.settings import Pipeline, Verify
 from nightcrew.core.state import RunState, SeatState
 from nightcrew.core.work import (
@@ -406,6 +406,18 @@ def test_a_signature_folds_what_varies() -> None:
     one = chain.signature_of("Crash 17 in /home/a/x.py:3\nmore")
     assert one == chain.signature_of("crash 4 in ~/b/y.py:99")
     assert len(chain.signature_of("x" * 500)) == 120
+
+
+@pytest.mark.parametrize(
+    ("turns", "reported", "slot", "remembers"),
+    [(1, "s", "here", True), (0, "s", "here", False), (1, "", "here", False), (1, "s", "there", False)],
+)
+def test_who_remembers(turns: int, reported: str, slot: str, remembers: bool) -> None:  # noqa: FBT001 - a table
+    """A prompt relies on memory only of one that took a turn, reported its conversation, and sits in the same slot (rulings 17, 43)."""
+    seat = SeatState(
+        key=SeatKey("fix"), agent=AgentId("a"), generation=1, minted="m", turns=turns, reported=reported, slot=SlotId(slot)
+    )
+    assert chain.has_session(seat, SlotId("here")) is remembers
 
 
 def test_a_seat_never_goes_to_another_agent_with_its_conversation() -> None:
