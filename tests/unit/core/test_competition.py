@@ -37,7 +37,7 @@ from nightcrew.core.rooms import BASE, labels
 from nightcrew.core.settings import Pipeline, Verify
 from nightcrew.core.state import Judging
 from nightcrew.core.work import Ballot, Blob, Class, CommandResult, PipelinePhase, Purpose, Ranking
-from support.world import GATE, Sim, bad, good, story
+from support.world import GATE, Fault, Sim, bad, good, story
 
 EVERYBODY = "alpha beta gamma"
 ROTATED = "beta gamma alpha"
@@ -523,7 +523,7 @@ def test_nobody_waits_for_a_word_in_a_debate() -> None:
 
 
 def test_a_vote_below_the_quorum_asks_those_who_did_not_vote() -> None:
-    """T043: back from a stall: a ranking is handed over, then a vote with the full context, and the quorum is met."""
+    """Below the quorum after the votes: those who did not vote are asked again, who did is not, and the quorum is met."""
     sim = split()
     for seat in ("judge-1", "judge-2"):
         says_first(sim, "vote", seat, None)
@@ -534,6 +534,29 @@ def test_a_vote_below_the_quorum_asks_those_who_did_not_vote() -> None:
     sim.run()
     assert sim.state.judging.tally.present == 3
     assert len(turns(sim, "vote", "judge-3")) == 1
+
+
+def test_back_from_a_stall_a_seat_is_handed_over_twice() -> None:
+    """T043: two judges lost to quota; back again one's ranking is handed over, then its vote with the full context; the quorum is met."""
+    sim = split()
+
+    def fails(kind: Class, **where: str) -> None:
+        fits = lambda e: isinstance(e, StartTurn) and all(getattr(e, name) == value for name, value in where.items())  # noqa: E731
+        sim.world.faults.insert(0, Fault(fits, lambda e, _: TurnEnded(key=e.key, outcome=bad(kind)), 1_000_000))
+
+    for seat in ("judge-1", "judge-3"):
+        fails(Class.Quota, seat=seat, node="judge")
+    sim.run(until=lambda s: s.state.trouble is not None)
+    stalled = len(handovers(sim))
+    del sim.world.faults[:2]
+    fails(Class.Refused, agent="beta", node="judge")
+    fails(Class.Refused, agent="gamma", node="vote", seat="judge-1")
+    judged(sim)
+    assert handovers(sim)[stalled:] == [("judge", "judge-1", "beta", "gamma"), ("vote", "judge-1", "gamma", "alpha")]
+    last = turns(sim, "vote", "judge-1")[-1]
+    assert (last.agent, last.resume, "# Task" in text(last), "# Candidate A" in text(last)) == ("alpha", "", True, True)
+    assert sim.state.judging.tally is not None
+    assert (sim.state.judging.tally.present, len(turns(sim, "judge", "judge-2"))) == (3, 1)
 
 
 def test_no_dev_fix_mends_one_of_rivals() -> None:
