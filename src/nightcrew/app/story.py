@@ -274,6 +274,8 @@ def _of_panel(step: Step) -> Iterator[Said]:
             yield "review", f"{seat}: finally {final.vote.replace('_', ' ')}" + (f", {final.why}" if final.why else "")
     missed = {seat: failure.reason for seat, failure in now.absent.items() if seat not in was.absent}
     yield from (("review", f"{seat}: no answer, so the review is incomplete: {why}") for seat, why in missed.items())
+    if now.deferred > was.deferred:
+        yield "review", "e2e is put off while a finding blocks"
 
 
 def _of_judges(before: RunState, after: RunState) -> Iterator[Said]:

@@ -11,7 +11,7 @@ from nightcrew.core import events as ev
 from nightcrew.core.effects import Effect, RunCommands, StartTurn
 from nightcrew.core.ids import Commit, Label
 from nightcrew.core.roster import AgentRole
-from nightcrew.core.settings import Limit, Limits
+from nightcrew.core.settings import Limit, Limits, Verify
 from nightcrew.core.state import Judging, RunState
 from nightcrew.core.work import (
     Candidate,
@@ -80,6 +80,14 @@ def test_a_story_has_everything_that_happened() -> None:
     assert [(c.label, c.agent) for c in seen.candidates] == [(seen.winner, "codex")]
     assert seen.landing is not None
     assert seen.stands.word == "landed"
+
+
+def test_end_to_end_checks_that_are_put_off_are_told() -> None:
+    """Put off is not green: that e2e waits for a fix is said once, and its result once it ran."""
+    first = started("local", verify=Verify(gate=("make check",), e2e=("make e2e",)))
+    seen = story(World(first, eventful).play().entries)
+    assert [line.what for line in of(seen, "review") if "e2e" in line.what] == ["e2e is put off while a finding blocks"]
+    assert [line.what for line in of(seen, "commands") if line.what.startswith("e2e")][:1] == ["e2e green"]
 
 
 def test_a_plan_that_nobody_gave_is_noted() -> None:
