@@ -42,8 +42,7 @@ class Redactor:
 
     def __init__(self, values: Iterable[str] = ()) -> None:
         """Keep each value, as it is and as JSON writes it; the longest first, so that a part never hides the whole."""
-        given = {value.strip() for value in values}
-        known = {form for value in given for form in (value, json.dumps(value)[1:-1])}
+        known = {form for value in {value.strip() for value in values} for form in (value, json.dumps(value)[1:-1])}
         self._values = sorted((v for v in known if len(v) >= SHORTEST and v not in REDACTED), key=len, reverse=True)
         self._known = re.compile("|".join(map(re.escape, self._values)))
 

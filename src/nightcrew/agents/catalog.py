@@ -101,6 +101,5 @@ def _program(name: str, path: str) -> Resolved:
     safe = os.pathsep.join(folder for folder in path.split(os.pathsep) if os.path.isabs(folder))
     if file := shutil.which(name, path=safe):
         return Resolved(file)
-    there = shutil.which(name, os.F_OK, path=safe)
-    where = "" if os.sep in name else " on PATH"
+    there, where = shutil.which(name, os.F_OK, path=safe), "" if os.sep in name else " on PATH"
     return Resolved("", f"{there} is not executable" if there else f"no program {name} found{where}")

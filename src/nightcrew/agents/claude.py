@@ -79,5 +79,4 @@ def _kind(result: Line, refused: Line, retried_s: float) -> Class | None:
         return Class.Quota
     # A "lost connection" may be a stream that stayed silent: minutes on the first request, not spent on waiting to try again.
     lost = result.get("api_error") == "connection_failed" and classify.total(result, "num_turns") <= 1
-    silent = lost and classify.total(result, "duration_ms") / 1000 - retried_s >= SILENCE_S
-    return Class.Timeout if silent else None
+    return Class.Timeout if lost and classify.total(result, "duration_ms") / 1000 - retried_s >= SILENCE_S else None

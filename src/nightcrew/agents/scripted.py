@@ -48,8 +48,7 @@ def judge(_turn: Turn, end: Exit, out: bytes, err: bytes, now: float, _zone: str
     result, session = last.get("result"), last["started"].session
     if result is None:
         return classify.ended(end, err)._replace(session=session)
-    why = last.get("notice", result)
-    judged = classify.answered(result.text)
+    why, judged = last.get("notice", result), classify.answered(result.text)
     if not why.ok:
         at, reason = resets.instant(why.reset_at, now), classify.one_line(why.reason) or why.kind.value
         judged = Judged(why.kind, reason, reset_at=at, window=why.window, retry_after_s=why.retry_after_s)

@@ -30,8 +30,7 @@ class Stage(NamedTuple):
 
 def stage(env: Mapping[str, str]) -> Stage:
     """Make the project, with one test that fails, in a temporary folder, and hand the task off."""
-    root = Path(tempfile.mkdtemp(prefix="nightcrew-demo-"))
-    told = tomllib.loads(SCRIPT.read_text())
+    root, told = Path(tempfile.mkdtemp(prefix="nightcrew-demo-")), tomllib.loads(SCRIPT.read_text())
     project, home = root / "stack", root / "home"
     for folder in (project, home):
         folder.mkdir()

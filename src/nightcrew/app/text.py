@@ -56,8 +56,7 @@ def _seats(story: Story) -> Iterator[str]:
         end = next((turn.outcome for turn in reversed(mine) if turn.outcome), None)
         words = " ".join(end.answer.tail.split()) if end and end.answer else ""
         said = getattr(end.report, "subject", "") if end and end.report else line(words, 80)  # other lines tell the rest
-        last = f" · {said}" if said else ""
-        nodes = Counter(turn.node for turn in mine)
+        last, nodes = f" · {said}" if said else "", Counter(turn.node for turn in mine)
         rounds = f" ({', '.join(f'{node} {n}' for node, n in nodes.items())})" if len(nodes) > 1 else ""
         yield f"{seat:<10} {mine[-1].agent:<12} {count(len(mine), 'turn')}{rounds}, {span(took)}{''.join(runs)}{last}"
         for turn in mine:

@@ -79,8 +79,7 @@ def load(
 
     roster: Roster = values.get("agents", tuple(structs.replace(a, account=a.account or a.kind) for a in found))
     named = {role: values[f"roles.{role}"] for role in AgentRole if f"roles.{role}" in values}
-    chains = _resolved(named, roster)
-    limits = _filled(Limits, "limits", values)
+    chains, limits = _resolved(named, roster), _filled(Limits, "limits", values)
     asked = {name for chain in chains.chains.values() for name in chain}
     priced = {agent.id for agent in roster if agent.kind not in kinds or kinds[agent.kind].money or agent.price is not None}
     unpriced = ", ".join(agent.id for agent in roster if agent.id in asked - priced)

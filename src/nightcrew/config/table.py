@@ -105,8 +105,7 @@ def _span(value: Any) -> float:
     # Seconds from a number or from a text such as `90s`, `1h30m`, `2d`.
     parts = _SPAN.fullmatch(value) if isinstance(value, str) else None
     sizes = zip(parts.groups("0"), SPANS.values(), strict=True) if parts else ()
-    seconds = sum(float(amount) * size for amount, size in sizes)
-    return float(_SECONDS(seconds or value))
+    return float(_SECONDS(sum(float(amount) * size for amount, size in sizes) or value))
 
 
 def _valve(reader: Reader) -> Reader:

@@ -121,8 +121,7 @@ def ask(state: RunState, wish: Wish) -> tuple[Want, ...]:
 def _turn(state: RunState, wish: Wish, call: Call) -> Effect:
     agent, key = call.entries[call.at]
     seat = seat_in(state, key, agent, wish.slot)
-    memory = has_session(seat, wish.slot)
-    limit = state.started.limits.turn_s
+    memory, limit = has_session(seat, wish.slot), state.started.limits.turn_s
     reask = call.reasked > 0 and memory and bool(wish.shape)
     turn = StartTurn(
         node=wish.node, seat=key, role=wish.role, agent=agent, slot=wish.slot, answers=wish.answers,
@@ -270,8 +269,7 @@ def _handover(state: RunState, call: Call, index: int) -> Handover:
 
 
 def _call(state: RunState, wish: Wish) -> Call:
-    known = state.calls.get(f"{wish.node}/{wish.seat}")
-    return known or Call(node=wish.node, seat=wish.seat, entries=wish.entries)
+    return state.calls.get(f"{wish.node}/{wish.seat}") or Call(node=wish.node, seat=wish.seat, entries=wish.entries)
 
 
 def _keep(state: RunState, call: Call, **changes: object) -> RunState:

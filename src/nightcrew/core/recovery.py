@@ -71,8 +71,7 @@ def due(state: RunState) -> ev.Event | None:
     """The decision that must be written down now, if any (decision 0002); one at a time, in this order."""
     trouble, inside = state.trouble, state.phase is PipelinePhase.AwaitingDevFix and state.marker is None
     if trouble is None:  # nobody knows any more what failed
-        out = ev.RecoveryAttempted(level=1, attempt_count=0, target_phase=PipelinePhase.Development)
-        return out if inside else None
+        return ev.RecoveryAttempted(level=1, attempt_count=0, target_phase=PipelinePhase.Development) if inside else None
     if trouble.over:
         return ev.RecoverySucceeded(level=max(1, trouble.level), total_attempts=trouble.attempts)
     if not inside:
@@ -131,8 +130,7 @@ def _chains(state: RunState, trouble: Trouble, level: int) -> tuple[str, ...]:
 
 def _mended(state: RunState, said: Outcome | Failure) -> RunState:
     if isinstance(said, Failure):
-        step = "unavailable" if said.unavailable else "collect"
-        return _with(state, step=step, success=False, summary=said.reason)
+        return _with(state, step="unavailable" if said.unavailable else "collect", success=False, summary=said.reason)
     return _with(state, step="collect", success=True, summary=line(said.answer.tail if said.answer else ""))
 
 
@@ -270,8 +268,7 @@ def ending(state: RunState, reason: str) -> RunState:
     """The run with a failure marker pending: a cancel, a valve or a catastrophe (decision 0025). The first reason is kept."""
     if state.done or (state.marker is not None and state.marker.is_failure):
         return state
-    marker = Marker(is_failure=True, reason=reason)
-    here = state.phase is PipelinePhase.AwaitingDevFix
+    marker, here = Marker(is_failure=True, reason=reason), state.phase is PipelinePhase.AwaitingDevFix
     return state.but(marker=marker) if here else enter(state, PipelinePhase.AwaitingDevFix, marker=marker)
 
 

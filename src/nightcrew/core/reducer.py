@@ -123,8 +123,7 @@ def _workspace_lost(state: RunState, event: ev.WorkspaceLost) -> RunState:
         seen = state.reviewing.but(basing=basing.restarted(state.reviewing.basing))
         gate = state.validating.but(basing=basing.restarted(state.validating.basing))
         state = state.but(reviewing=seen, validating=gate)
-    spaces = {seat: space for seat, space in state.workspaces.items() if space.slot != event.slot}
-    return state.but(workspaces=spaces)
+    return state.but(workspaces={seat: space for seat, space in state.workspaces.items() if space.slot != event.slot})
 
 
 def _routed(before: RunState, state: RunState, opened: Opened, event: ev.EffectAnswer) -> RunState:
@@ -137,8 +136,7 @@ def _routed(before: RunState, state: RunState, opened: Opened, event: ev.EffectA
 
 def _closed(state: RunState, key: EffectId) -> RunState:
     counted = lane(state.open[key].effect)
-    asked = {**state.asked, counted: state.asked.get(counted, 0) + 1}
-    return state.but(open=without(state.open, key), asked=asked)
+    return state.but(open=without(state.open, key), asked={**state.asked, counted: state.asked.get(counted, 0) + 1})
 
 
 def _marker_closed(state: RunState, event: ev.Event) -> RunState:
@@ -206,8 +204,7 @@ def _replied(state: RunState, event: ev.Answered) -> RunState:
         valve = question.removeprefix("limit-")
         if not yes:
             return recovery.ending(state, f"stopped by the operator at the limit {valve}")
-        limits = raised(state.started.limits, valve, state.spend)
-        return state.but(started=state.started.but(limits=limits))
+        return state.but(started=state.started.but(limits=raised(state.started.limits, valve, state.spend)))
     if question == landing.CONTESTED:
         why = "" if yes else "a reviewer rejects it and landing was declined"
         return state.within("trying", as_branch=why).but(contested=False)

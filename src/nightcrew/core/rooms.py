@@ -70,8 +70,7 @@ def was_reset(state: RunState, effect: effects.ResetWorkspace, event: events.Wor
     state = with_space(state, effect.seat, space, start=event.head, tree=event.tree)
     state = state.but(rewinds=without(state.rewinds, effect.seat))
     if candidate := state.candidates.get(effect.label):
-        change = candidate.change.but(head=event.head, tree=event.tree)
-        state = with_candidate(state, candidate, change=change)
+        state = with_candidate(state, candidate, change=candidate.change.but(head=event.head, tree=event.tree))
     if state.trouble is None:
         return state
     repairs = tuple(r.but(left_out=r.left_out or r.commit in event.skipped) for r in state.trouble.repairs)

@@ -134,8 +134,7 @@ class Driver:
     def _fly(self, opened: Opened, work: Callable[[Effect, Ctx], Awaitable[Event]], *, stopping: bool) -> None:
         effect, folder, tell = opened.effect, effect_folder(self._tools.home, opened.effect.key), self._facts.put_nowait
         ctx = Ctx(self._tools, self._run, opened.at, opened.begun, folder, tell, lambda: self.state, self._lease)
-        task = asyncio.ensure_future(self._guarded(effect, work, ctx))
-        self._flights[effect.key] = Flight(effect, task, stopping)
+        self._flights[effect.key] = Flight(effect, asyncio.ensure_future(self._guarded(effect, work, ctx)), stopping)
 
     async def _guarded(self, effect: Effect, work: Callable[[Effect, Ctx], Awaitable[Event]], ctx: Ctx) -> None:
         try:
@@ -205,8 +204,7 @@ def drive(driver: Driver, *, wait: bool = True) -> Left:
 
 def drive_apart(journal: Journal, run: RunId, env: Mapping[str, str]) -> tuple[int, int]:
     """Have a process of its own drive a run, whatever becomes of us and our terminal: its pid, or 0 and the code with which it left at once."""
-    argv = (sys.executable, "-P", "-m", "nightcrew", "resume", run)
-    pid = leave(argv, env=env, output=journal.folder(run) / PRINTED)
+    pid = leave((sys.executable, "-P", "-m", "nightcrew", "resume", run), env=env, output=journal.folder(run) / PRINTED)
     while journal.holder(run) != pid:
         if (ended := os.waitpid(pid, os.WNOHANG))[0]:
             return 0, os.waitstatus_to_exitcode(ended[1])

@@ -189,8 +189,7 @@ def _meddled(effect: StartTurn, ctx: Ctx) -> bool:
     known, space = ctx.folder / "meddled", ctx.state().workspaces.get(effect.seat)
     try:
         ws = ctx.verified(effect.slot)
-        start = space.start if space else head_of(ws)[0]
-        seen = snapshot.survey(ws)
+        start, seen = space.start if space else head_of(ws)[0], snapshot.survey(ws)
         if not seen.unsaved and seen.head == start:
             return known.exists()
     except slots.WorkspaceLost:
@@ -202,8 +201,7 @@ def _meddled(effect: StartTurn, ctx: Ctx) -> bool:
 
 def _checkout(ctx: Ctx) -> set[bytes]:
     """How the person's checkout differs from its commit, as git tells it."""
-    top = ctx.tools.repo.work_tree
-    asks = ("status", "--porcelain", "-z")
+    top, asks = ctx.tools.repo.work_tree, ("status", "--porcelain", "-z")
     return set(git_run(Checkout(top, ctx.tools.operator_env), *asks, ok=(0, 126, 128)).out.split(b"\0")) if top else set()
 
 

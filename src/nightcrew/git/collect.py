@@ -217,8 +217,7 @@ def _conflict(ws: Workspace, old: Synced, words: bytes) -> Synced:
 
 def resume_rebase(repo: Repo, ws: Workspace, run_id: str, tip_commit: str, head: str, at: float) -> Synced:
     """Finish a rebase onto `tip_commit` after a fixer's round: nothing unmerged, no marker left, the tip in the history, something on it."""
-    record = sound(repo, ws)
-    old = Synced("failed", tip_commit, head, tree_of(ws, head))
+    record, old = sound(repo, ws), Synced("failed", tip_commit, head, tree_of(ws, head))
     # Files with conflict markers that neither side had (a test's sample, say).
     said = [git(ws, "diff", "--check", "--no-ext-diff", side, ok=(0, 2)).splitlines() for side in (tip_commit, head)]
     first, second = ({match[1] for match in map(_MARKER.fullmatch, lines) if match} for lines in said)

@@ -148,8 +148,7 @@ def target(repo: Repo, configured: str = "", remote: str = "", mode: str = "") -
     refs = {name: (head, symref) for name, head, symref in (line.split("\0") for line in said.splitlines())}
     heads = [name.removeprefix("refs/heads/") for name in refs if name.startswith("refs/heads/")]
     theirs = [name for name in heads if not name.startswith("nightcrew/")]  # what a run left is not meant
-    listed = ", ".join(theirs[:8]) or "none"
-    chosen = _remote(repo, configured, remote)
+    listed, chosen = ", ".join(theirs[:8]) or "none", _remote(repo, configured, remote)
     tracked = f"refs/remotes/{chosen}/"
     if configured:
         known = f"refs/heads/{configured}" in refs or tracked + configured in refs

@@ -151,8 +151,7 @@ def publish(repo: Repo, ws: Workspace, run_id: str, name: str, commit: str) -> N
 
 def swallow(repo: Repo, git_dir: Path, run_id: str) -> None:
     """Remove a `.git` that an agent made; its branches are kept, as far as git can read it. The same state has one name."""
-    stranger = Repo(git_dir, None, repo.env)
-    refs = run(stranger, "for-each-ref", "--format=%(objectname) %(refname)", ok=(0, 126, 128)).out
+    refs = run(Repo(git_dir, None, repo.env), "for-each-ref", "--format=%(objectname) %(refname)", ok=(0, 126, 128)).out
     if refs and not git_dir.is_symlink():
         kept = f"refs/nightcrew/rescue/{run_id}/strange-{hashlib.sha256(refs).hexdigest()[:8]}"
         bring(repo, git_dir, f"+refs/*:{kept}/*", ok=(0, 1, 128))

@@ -134,8 +134,7 @@ def copy_files(pool: Pool, ws: Workspace, patterns: Iterable[str]) -> tuple[str,
     found = {path.relative_to(source) for pattern in patterns for path in source.glob(pattern) if path.is_file()}
     names = sorted(str(path) for path in found if ".git" not in path.parts)
     record = slots.read_record(pool.root, ws.slot)
-    copies = tuple(dict.fromkeys([*record.copies, *names]))
-    record = replace(record, copies=copies)
+    record = replace(record, copies=tuple(dict.fromkeys([*record.copies, *names])))
     slots.write_record(pool.root, replace(record, files=slots.template(pool.repo, record)))
     slots.verify(ws)
     for name in filter(lambda name: slots.within(ws, ws.path / name), names):

@@ -202,8 +202,7 @@ class Journal:
     def say(self, run: RunId, at: float, word: Event) -> int:
         """Leave a word for the run's driver, wake it, and give the word's id. Works whether anybody drives it or not."""
         self._fence(run)
-        data = codec.encode(codec.cleaned(word, self.redactor))
-        [(number,)] = self._db.rows("say", run, at, codec.SCHEMA, data)
+        [(number,)] = self._db.rows("say", run, at, codec.SCHEMA, codec.encode(codec.cleaned(word, self.redactor)))
         # Never waits and never fails: with nobody there, the word waits in the inbox.
         with suppress(OSError), FileIO(os.open(self.folder(run) / "bell", os.O_WRONLY | os.O_NONBLOCK), "w") as bell:
             bell.write(b"!")

@@ -49,8 +49,7 @@ def _committed(state: RunState, _effect: effects.Effect, event: events.EffectAns
     if event.hook == SIGNING or not red.ordinary:
         # No agent can mend how the operator signs, nor a hook that cannot run or end: a person is asked, nothing is paid (decision 0023).
         said, why = line(red.output.tail), "did not end in time" if red.timed_out else f"cannot run (exit status {red.code})"
-        told = said if event.hook == SIGNING else f"the {red.command} {why}: {said}"
-        name = SIGNING if event.hook == SIGNING else HOOK
+        name, told = (SIGNING, said) if event.hook == SIGNING else (HOOK, f"the {red.command} {why}: {said}")
         return asking(state, name, f"The commit is not made: {told}. Try again?", holds=True, how="retry | stop")
     return _refused(state, red)
 
@@ -83,8 +82,7 @@ def _made(state: RunState, event: events.CommitMade) -> RunState:
     if state.validating.hooked:
         why = "the commit hook changed the files again after the gate had passed on its last change"
         return _refused(state, CommandResult("commit hook", 1, b.small(why)))
-    change = state.chosen.change.but(head=event.commit, tree=event.tree)
-    state = rooms.with_candidate(state, state.chosen, change=change)
+    state = rooms.with_candidate(state, state.chosen, change=state.chosen.change.but(head=event.commit, tree=event.tree))
     gate_again = Validating(hooked=1, rounds=state.validating.rounds)
     return enter(state, PipelinePhase.FinalValidation, validating=gate_again, gated=Tree(""))
 
@@ -93,8 +91,7 @@ def _refused(state: RunState, red: CommandResult) -> RunState:
     """A hook that refuses the commit is a red gate with the hook's output, mended there (decision 0018)."""
     if fixer.gate_round_left(state, red):
         at = state.validating
-        basing = at.basing.but(step="done")
-        fixing = at.but(basing=basing, step="fix", red=(red,), rounds=at.rounds + 1, refused=True)
+        fixing = at.but(basing=at.basing.but(step="done"), step="fix", red=(red,), rounds=at.rounds + 1, refused=True)
         return enter(state, PipelinePhase.FinalValidation, validating=fixing, gated=Tree(""))
     reason = f"the {red.command} refuses the commit: exit status {red.code}"
     return fails(state, "hook", reason, NODE, detail=red.output, sign=f"{reason} {red.output.tail[-400:]}")

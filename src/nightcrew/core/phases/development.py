@@ -93,8 +93,7 @@ def _told(state: RunState, at: Lane, said: Outcome | Failure) -> RunState:
 
 
 def _brief(state: RunState, at: Lane, *, memory: bool) -> Brief:
-    closing = f"{reading.json_answer(SHAPE)}\n\n{WORDS}"
-    candidate = state.candidates.get(at.label)
+    closing, candidate = f"{reading.json_answer(SHAPE)}\n\n{WORDS}", state.candidates.get(at.label)
     if memory and candidate is not None and at.turns:
         return b.brief("Go on where you stopped, until the task is done.", closing)
     verify = state.settings.verify

@@ -179,8 +179,7 @@ def _over(state: RunState) -> RunState:
 
 def _brief(state: RunState, seat: SeatKey, *, memory: bool) -> Brief:
     at = state.judging
-    shown = [piece for label in at.orders[seat] for piece in _shown(state, label)]
-    known = (b.LOOK_ONLY, *b.task(state), *shown)
+    known = (b.LOOK_ONLY, *b.task(state), *(piece for label in at.orders[seat] for piece in _shown(state, label)))
     ask, shape = {"rank": (RANK, SHAPE), "argue": (SPEAK, BALLOT_SHAPE), "vote": (CAST, BALLOT_SHAPE)}[at.step]
     asked = f"# What you are asked\n\n{ask}\n\n{reading.json_answer(shape)}"
     if at.step == "rank":

@@ -70,8 +70,7 @@ def _preflighted(state: RunState, event: events.CommandsEnded) -> RunState:
     if hopeless:
         why = "did not end in time" if hopeless.timed_out else f"cannot run (exit status {hopeless.code})"
         reason = f"preflight: `{hopeless.command}` {why}: {line(hopeless.output.tail) or 'no output'}"
-        marker = Marker(is_failure=True, reason=reason)
-        return enter(state, PipelinePhase.AwaitingDevFix, refused=reason, marker=marker)
+        return enter(state, PipelinePhase.AwaitingDevFix, refused=reason, marker=Marker(is_failure=True, reason=reason))
     if event.green or state.settings.verify.base != "green":
         return state
     red = red_of(event.results)[0]

@@ -157,8 +157,7 @@ def _after_panel(state: RunState) -> RunState:
 
 def _decide(state: RunState) -> RunState:
     at = state.reviewing
-    red = red_of(at.e2e or ())
-    blocked = any(f.blocks for f in at.open)
+    red, blocked = red_of(at.e2e or ()), any(f.blocks for f in at.open)
     reject = any(r.vote is Vote.Reject for r in {**at.reviews, **at.second}.values())
     if (blocked or red) and _rounds_left(state) and fixer.can_fix(state):
         return _at(state, step="fix")
@@ -172,12 +171,10 @@ def _decide(state: RunState) -> RunState:
 
 def _once_more(state: RunState) -> RunState:
     """A repair changed the work after its review: it is looked at once more, which uses no round (decision 0022)."""
-    at = state.reviewing
-    state = state.but(unreviewed=False)
+    at, state = state.reviewing, state.but(unreviewed=False)
     if at.step == "base":
         return state
-    fresh = Reviewing(round=at.round + 1, granted=at.granted + 1, basing=Basing(step="done"))
-    return _asking(state.but(reviewing=fresh))
+    return _asking(state.but(reviewing=Reviewing(round=at.round + 1, granted=at.granted + 1, basing=Basing(step="done"))))
 
 
 def _rounds_left(state: RunState) -> bool:
@@ -194,8 +191,7 @@ def _to_fix(state: RunState) -> tuple[b.Piece, ...]:
 
 
 def _told_finding(f: Finding) -> str:
-    where = f" {f.file}:{f.line}" if f.file else ""
-    check = f" (check: {f.check})" if f.check else ""
+    where, check = f" {f.file}:{f.line}" if f.file else "", f" (check: {f.check})" if f.check else ""
     return f"- {f.id} [{f.severity}]{where}: {f.why}{check}"
 
 
