@@ -250,8 +250,7 @@ def _event(seen: Stream, event: dict[str, Any]) -> Stream:
     if sort in _ANSWERS or sub.get("type") == "agent_message" or event.get("role") == "assistant":
         content = sub.get("content") or event.get("content") or sub.get("text") or event.get("text")
         parts = [_text(fields(part).get("text")) for part in content] if isinstance(content, list) else [_text(content)]
-        said = "\n".join(parts)
-        seen = seen._replace(answer=said or seen.answer)
+        seen = seen._replace(answer="\n".join(parts) or seen.answer)
     elif sort in {"tool_use", "tool_result"}:
         seen = seen._replace(answer="")
     stopped = _text(sub.get("stopReason") or sub.get("reason") or fields(event.get("result")).get("stopReason"))

@@ -69,8 +69,7 @@ def _close(told: reading.Told, turn: Turn, result: Line, kind: Class | None, err
     told.closed = not notice and not result.get("is_error") and result.get("subtype") == "success"
     if not told.closed:
         said = told.answer or " ".join(map(str, result.get("errors") or ()))
-        about = (f"{name}: {result[name]}" for name in FIELDS if result.get(name))
-        told.fail(said, *about, error, kind=kind)
+        told.fail(said, *(f"{name}: {result[name]}" for name in FIELDS if result.get(name)), error, kind=kind)
 
 
 def _kind(result: Line, refused: Line, retried_s: float) -> Class | None:

@@ -157,8 +157,7 @@ def _agent(entry: dict[str, Any], info: KindInfo | None) -> Agent:
     told = {"id": "", "kind": "", **{key: value for key, value in entry.items() if value is not None}}
     account = told["id"] if told.get("command") or told.get("env") else told["kind"]
     named = told.get("answers", info.answers if info else tuple(Answers))
-    fields = {"account": account, **told, "answers": tuple(one for one in Answers if one in named)}
-    return Agent(**fields)
+    return Agent(**{"account": account, **told, "answers": tuple(one for one in Answers if one in named)})
 
 
 def key_lines(text: str) -> dict[Spot, int]:

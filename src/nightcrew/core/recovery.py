@@ -230,8 +230,7 @@ def _attempted(state: RunState, event: ev.RecoveryAttempted) -> RunState:
 
 def _emitted(state: RunState) -> RunState:
     if state.phase is PipelinePhase.AwaitingDevFix:
-        ended = state.marker.reason if state.marker else "interrupted"
-        return enter(state, PipelinePhase.Interrupted, marker=None, ended=ended)
+        return enter(state, PipelinePhase.Interrupted, marker=None, ended=state.marker.reason if state.marker else "interrupted")
     over = state.phase is PipelinePhase.Finalizing
     return enter(state, PipelinePhase.Complete, marker=None) if over else state.but(marker=None)
 

@@ -29,8 +29,7 @@ def begin(entry: ev.Entry) -> RunState:
 
 def reduce(state: RunState, entry: ev.Entry) -> RunState:
     """The state after one more fact. Total: what is late, doubled or unknown changes nothing but the clock and the bill."""
-    wall = max(0.0, entry.at - state.at) if busy(state) else 0.0
-    spend = state.spend.but(wall_s=state.spend.wall_s + wall)
+    spend = state.spend.but(wall_s=state.spend.wall_s + (max(0.0, entry.at - state.at) if busy(state) else 0.0))
     state = state.but(seq=entry.seq, at=max(state.at, entry.at), spend=spend)
     return _advance(_fold(state, entry.event))
 
@@ -74,8 +73,7 @@ def _told(state: RunState, event: ev.Event) -> RunState:
             return asking(state, f"limit-{event.valve}", text, holds=True, how=f"{MORE} (adds as much again) | stop")
         case ev.ConfigChanged():
             new = {name: getattr(event, name) for name in ("limits", "roster", "roles", "settings")}
-            changed = {name: value for name, value in new.items() if value is not None}
-            return state.but(started=state.started.but(**changed))
+            return state.but(started=state.started.but(**{name: value for name, value in new.items() if value is not None}))
         case _:
             return state
 

@@ -66,8 +66,7 @@ def _asks(state: RunState) -> bool:
 
 def _preflighted(state: RunState, event: events.CommandsEnded) -> RunState:
     state = state.but(preflight=event)
-    hopeless = next((r for r in event.results if r.timed_out or r.code in {126, 127}), None)
-    if hopeless:
+    if hopeless := next((r for r in event.results if r.timed_out or r.code in {126, 127}), None):
         why = "did not end in time" if hopeless.timed_out else f"cannot run (exit status {hopeless.code})"
         reason = f"preflight: `{hopeless.command}` {why}: {line(hopeless.output.tail) or 'no output'}"
         return enter(state, PipelinePhase.AwaitingDevFix, refused=reason, marker=Marker(is_failure=True, reason=reason))

@@ -191,8 +191,8 @@ def _to_fix(state: RunState) -> tuple[b.Piece, ...]:
 
 
 def _told_finding(f: Finding) -> str:
-    where, check = f" {f.file}:{f.line}" if f.file else "", f" (check: {f.check})" if f.check else ""
-    return f"- {f.id} [{f.severity}]{where}: {f.why}{check}"
+    where = f" {f.file}:{f.line}" if f.file else ""
+    return f"- {f.id} [{f.severity}]{where}: {f.why}" + (f" (check: {f.check})" if f.check else "")
 
 
 def asked_to_fix(at: Reviewing) -> tuple[Finding, ...]:
