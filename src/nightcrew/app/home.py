@@ -72,8 +72,7 @@ def rows(env: Mapping[str, str], limit: int) -> list[Row]:
     for run, repo, title, created_at, last_at, line in found:
         word, short, place = next(filter(line.startswith, WORDS), DRIVEN[0]), run.rsplit("-", 1)[-1], places[repo]
         driven = word in STOPPED and held(home / "runs" / run / "lease")
-        stopped = f" (stopped; nightcrew resume {short})" if word in DRIVEN and not driven else ""
-        headline = (line or word) + stopped
+        headline = (line or word) + (f" (stopped; nightcrew resume {short})" if word in DRIVEN and not driven else "")
         made.append(Row(run, short, title, place[0] if place else repo, created_at, last_at, word, headline, driven))
     return made
 

@@ -19,8 +19,7 @@ def agents(*, clear: str, json_: bool) -> None:
     rows, told = ground.agents(folder(), environment(), clear), []
     for row in rows:
         until = row.cooling_until and f"cools down until {clock(row.cooling_until, time.time())}"
-        why = f" ({row.why})" if row.why else ""
-        told += [f"{row.id:<12} {row.kind:<10} {row.missing or until or 'ready'}{why}"]
+        told += [f"{row.id:<12} {row.kind:<10} {row.missing or until or 'ready'}" + (f" ({row.why})" if row.why else "")]
         told += [f"{'':<12} {', '.join(row.roles) or 'no role'}"]
         about = row.login and f"version {row.version or 'unknown'}, login {row.login}"
         told += [f"{'':<12} {line}" for line in (row.misbehaves, about, ", ".join(row.can)) if line]

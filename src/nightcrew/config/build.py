@@ -88,8 +88,7 @@ def load(
     if unpriced and limits.usd.mine and limits.usd.value is not None and not bound:  # rulings 30
         told = f"limits.usd cannot bind: no money is reported by {unpriced}, and no price is set"
         mistakes.append(Mistake(*where("limits.usd"), told, "set limits.turns too, or the agent's price of a turn"))
-    implementers = values.get("pipeline.implementers", 1)
-    if implementers > 1 and roster and not chains.chain(AgentRole.Judge):
+    if values.get("pipeline.implementers", 1) > 1 and roster and not chains.chain(AgentRole.Judge):
         told = "no developer gives structured answers: there is nobody to judge a competition"
         mistakes.append(Mistake(*where("pipeline.implementers"), told, "roles.judge names somebody who does, or leave it at 1"))
     refused, warnings = _named_wrongly(named, roster, where)

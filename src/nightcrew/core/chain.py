@@ -216,8 +216,7 @@ def _cooled(state: RunState, wish: Wish, call: Call) -> RunState:
 def _exhausted(state: RunState, wish: Wish, call: Call, outcome: Outcome) -> RunState:
     agent, seat = call.entries[call.at]
     if outcome.kind is Class.Quota:
-        loss = QuotaLoss(state.at, wish.node, seat, agent, outcome.reset_at)
-        state = state.but(quota_losses=(*state.quota_losses, loss))
+        state = state.but(quota_losses=(*state.quota_losses, QuotaLoss(state.at, wish.node, seat, agent, outcome.reset_at)))
     _, reason, _ = failure_of(outcome)
     asked, mine = [a for a, _ in call.entries[: call.at + 1]], {a for a, _ in call.entries}.union(wish.before)
     # Whom this seat never asks is nobody to wait less for.

@@ -64,8 +64,7 @@ def _squashed(effect: MakeCommit, ctx: Ctx, ws: Workspace, tree: str, message: s
         try:
             landing.try_signing(ctx.tools.repo)
         except UserError as unsigned:  # that is why, and nothing in the work mends it
-            said = ctx.tools.blobs.put(str(unsigned).encode())
-            raise Refused("signing", error.code, said, "") from error
+            raise Refused("signing", error.code, ctx.tools.blobs.put(str(unsigned).encode()), "") from error
         raise
 
 
@@ -114,8 +113,7 @@ def _land(effect: Land, ctx: Ctx) -> ev.EffectAnswer:
         where, replaced = effect.branch, Commit("")
         done = landing.land_branch(repo, ctx.run, effect.branch, effect.commit)
     else:
-        move = landing.push if effect.mode == "push" else landing.land_local
-        done = move(repo, target, effect.tip, effect.commit)
+        done = (landing.push if effect.mode == "push" else landing.land_local)(repo, target, effect.tip, effect.commit)
     if done.state == "landed":
         return ev.Landed(key=effect.key, landing=Landing(effect.mode, where, effect.commit, replaced))
     return ev.LandingRefused(key=effect.key, why=done.state, detail=line(done.why))

@@ -38,8 +38,7 @@ def _lane_wants(state: RunState, at: Lane) -> tuple[Want, ...]:
 def _arrived(state: RunState) -> RunState:
     lanes = [_lane(state, label) for label in rooms.labels(state)]
     viable = sorted(at.label for at in lanes if at.step == "done" and _viable(state, at))
-    waited = {impl_seat(at.label) for at in lanes if at.step != "done"}
-    if waited.difference(chain.asleep(state, NODE) if viable else ()):
+    if {impl_seat(at.label) for at in lanes if at.step != "done"}.difference(chain.asleep(state, NODE) if viable else ()):
         return state
     if viable:
         late = {at.label: "its agents cool down" for at in lanes if at.step != "done"}
@@ -150,8 +149,7 @@ def _already(state: RunState, label: Label) -> bool:
 
 def _lane(state: RunState, label: Label) -> Lane:
     candidate, space = state.candidates.get(label), state.workspaces.get(impl_seat(label))
-    found = candidate.change.tree if candidate else space.tree if space else Tree("")
-    return state.lanes.get(label) or Lane(label, found)
+    return state.lanes.get(label) or Lane(label, candidate.change.tree if candidate else space.tree if space else Tree(""))
 
 
 def _keep(state: RunState, at: Lane, **changes: object) -> RunState:

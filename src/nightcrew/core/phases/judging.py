@@ -147,8 +147,7 @@ def _heard(state: RunState, seat: SeatKey, said: Outcome | Failure) -> RunState:
 def _ranked(state: RunState) -> RunState:
     at = state.judging
     firsts = {seat: Ballot(r.order[0], r.reasons.get(r.order[0], "")) for seat, r in at.rankings.items()}
-    split = len({ballot.choice for ballot in firsts.values()}) > 1
-    if not split or len(firsts) < tally.quorum(len(at.orders)):
+    if len({ballot.choice for ballot in firsts.values()}) <= 1 or len(firsts) < tally.quorum(len(at.orders)):
         return _counted(state, firsts)
     return _at(state, step="argue", absent={})
 
