@@ -34,8 +34,7 @@ def screen(env: Mapping[str, str], *, silent: bool = False) -> Iterator[Show]:
     now: list[RunState] = []
 
     def drawn() -> Text:
-        told = panel(now[0], time.time(), env) if now else ()
-        return Text(printable("\n".join(told)), no_wrap=True, overflow="ellipsis")
+        return Text(printable("\n".join(panel(now[0], time.time(), env) if now else ())), no_wrap=True, overflow="ellipsis")
 
     # Lines scroll by above a panel that is drawn anew every second, so that elapsed times move.
     with Live(get_renderable=drawn, refresh_per_second=1, transient=True) as live:

@@ -18,8 +18,7 @@ def attempts(state: RunState, winner: Candidate) -> tuple[tuple[tuple[AgentId, S
     agents = state.started.roles.chain(AgentRole.Fixer)
     start = chain.sticky_start(agents, chain.counted(state, AgentRole.Fixer), chain.FIX_NODES)
     # The winner's own agent sits in its own seat, where its conversation goes on.
-    seats = tuple((agent, winner.seat if agent == winner.agent else chain.FIX_SEAT) for agent in agents[start:])
-    return seats, agents[:start]
+    return tuple((agent, winner.seat if agent == winner.agent else chain.FIX_SEAT) for agent in agents[start:]), agents[:start]
 
 
 def can_fix(state: RunState) -> bool:

@@ -90,8 +90,7 @@ def _told(state: RunState, trouble: Trouble) -> ev.Event | None:
         return ev.DevFixAgentUnavailable(failed_phase=trouble.failed_phase, reason=failure.reason)
     if skipped := _skipped(state, trouble, _host(state)):
         return ev.DevFixSkipped(reason=skipped)
-    done = ev.DevFixCompleted(success=trouble.success, summary=trouble.summary or None)
-    return done if trouble.step == "told" else None
+    return ev.DevFixCompleted(success=trouble.success, summary=trouble.summary or None) if trouble.step == "told" else None
 
 
 def _skipped(state: RunState, trouble: Trouble, host: Candidate | None) -> str:

@@ -119,8 +119,7 @@ def _cut_off(state: RunState, opened: Opened, event: ev.EffectAnswer) -> RunStat
 def _workspace_lost(state: RunState, event: ev.WorkspaceLost) -> RunState:
     if state.winning is not None and state.slot(state.winning.seat) == event.slot:
         seen = state.reviewing.but(basing=basing.restarted(state.reviewing.basing))
-        gate = state.validating.but(basing=basing.restarted(state.validating.basing))
-        state = state.but(reviewing=seen, validating=gate)
+        state = state.but(reviewing=seen, validating=state.validating.but(basing=basing.restarted(state.validating.basing)))
     return state.but(workspaces={seat: space for seat, space in state.workspaces.items() if space.slot != event.slot})
 
 

@@ -44,11 +44,9 @@ async def run(effect: RunCommands, ctx: Ctx) -> EffectAnswer:
         results.append(await off(_result, effect, ctx, line, n, end))
         if not results[-1].green and not effect.keep_going:
             break
-    rescued = ""
+    rescued = "" if effect.purpose in KEEPS else await off(_tidied, effect, ctx, ws)
     if effect.purpose in KEEPS:
         await off(spare_made, ctx, effect.slot)
-    else:
-        rescued = await off(_tidied, effect, ctx, ws)
     ended = CommandsEnded(key=effect.key, results=tuple(results), tree=effect.tree, rescued=rescued)
     if stamp and ended.green:
         await off(_note, greens, {stamp})  # a torn one is nobody's stamp

@@ -79,8 +79,7 @@ async def _hook(effect: MakeCommit | Land, ctx: Ctx, ws: Workspace, hook: Path, 
         program.write_bytes(os.fsencode(text) + b"\n")
         program.chmod(0o700)
     argv, seen = (str(program), *args), (program.parent,)
-    order = commands.job(effect, ctx, ws, hook.name, argv, limit_s, stdin=folder / "stdin", seen=seen)
-    end = await jobs.run(folder, order)
+    end = await jobs.run(folder, commands.job(effect, ctx, ws, hook.name, argv, limit_s, stdin=folder / "stdin", seen=seen))
     if not isinstance(end, Exit):
         raise InterruptedError(errno.EINTR, f"the {hook.name} hook vanished without a trace")  # nobody's fault: once more
     code, by = end.code, end.stopped_by
@@ -107,10 +106,9 @@ async def land(effect: Land, ctx: Ctx) -> ev.EffectAnswer:
 
 def _land(effect: Land, ctx: Ctx) -> ev.EffectAnswer:
     repo, target = ctx.tools.repo, ctx.target
-    where, replaced = target.branch, effect.tip
+    where, replaced = (effect.branch, Commit("")) if effect.mode == "branch" else (target.branch, effect.tip)
     ctx.tools.journal.check(ctx.lease)  # we may have been frozen while the hook ran, and the run been cancelled by another
     if effect.mode == "branch":
-        where, replaced = effect.branch, Commit("")
         done = landing.land_branch(repo, ctx.run, effect.branch, effect.commit)
     else:
         done = (landing.push if effect.mode == "push" else landing.land_local)(repo, target, effect.tip, effect.commit)

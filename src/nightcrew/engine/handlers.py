@@ -49,8 +49,7 @@ def collect(effect: fx.CollectWork, ctx: Ctx) -> ev.WorkCollected:
 
 def _change(found: work.Collected, ctx: Ctx) -> Change:
     patch = ctx.tools.blobs.put(found.patch) if found.patch else None
-    size = found.commits, found.files, found.insertions, found.deletions
-    return Change(Commit(found.head), Tree(found.tree), *size, patch)
+    return Change(Commit(found.head), Tree(found.tree), found.commits, found.files, found.insertions, found.deletions, patch)
 
 
 def _as_one(ws: Workspace, head: str, parent: str, message: str, at: float) -> str:

@@ -138,8 +138,7 @@ def as_operator(repo: Repo, *args: str, stdin: bytes = b"", env: Env = AS_IS) ->
     except GitError as error:
         if not re.search("tell me who you are|empty ident|auto-detect", error.err):
             raise
-        hint = 'git config --global user.name "…" and user.email "…"'
-        raise UserError("git does not know who you are", hint) from error
+        raise UserError("git does not know who you are", 'git config --global user.name "…" and user.email "…"') from error
 
 
 def target(repo: Repo, configured: str = "", remote: str = "", mode: str = "") -> Target:

@@ -104,5 +104,4 @@ def _mounts(sandbox: Sandbox) -> list[str]:
     rows += [(real(path), 3, ["--ro-bind-try", real(path), real(path)]) for path in sandbox.read_only]
     rows.sort(key=lambda row: (row[0].rstrip("/").count("/"), row[0], row[1]))
     covered = {row[0] for row in rows if row[1] > 0}
-    shut = _each("--remount-ro", (path for path in folders if path not in covered))
-    return [part for row in rows for part in row[2]] + shut
+    return [part for row in rows for part in row[2]] + _each("--remount-ro", (path for path in folders if path not in covered))

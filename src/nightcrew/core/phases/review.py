@@ -112,8 +112,7 @@ def _brief(state: RunState, seat: SeatKey, *, memory: bool) -> Brief:
         votes = {other: f"{who[other]}: {review.vote.replace('_', ' ')}" for other, review in at.reviews.items()}
         heard = "\n\n".join("\n".join((vote, *map(_told_finding, at.reviews[other].findings))) for other, vote in votes.items())
         ask = "# What you are asked\n\nThe reviewers differ. Weigh what the others found, and give your final vote.\n\n"
-        told = (f"# The votes\n\n{heard}", ask + reading.json_answer(VOTE_SHAPE))
-        return b.brief(*(() if memory else known), *told)
+        return b.brief(*(() if memory else known), f"# The votes\n\n{heard}", ask + reading.json_answer(VOTE_SHAPE))
     lens = lenses[at.expected.index(seat) % len(lenses)] if lenses and len(at.expected) > 1 else ""
     ask = (
         "# What you are asked\n\nReview the change against the task: is it right, complete, tested and simple? The folder holds the "
