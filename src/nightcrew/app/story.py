@@ -149,7 +149,7 @@ JUDGED: tuple[tuple[str, str, str, Callable[[str, Any], Said]], ...] = (  # how 
     ("advice", "advising", "proposals", lambda seat, advice: (f"{seat} proposes: {line(advice.approach)}",)),
     ("advice", "advising", "absent", lambda seat, why: (f"{seat}: no advice, {why.reason}",)),
     ("judging", "judging", "out", lambda label, why: (f"{label} is not judged: {why}",)),
-    ("judging", "judging", "leaks", lambda label, words: (words and f"{label} names {', '.join(words)} (an agent or a vendor)",)),
+    ("judging", "judging", "leaks", lambda label, words: (f"{label} names {', '.join(words)} (an agent or a vendor)" if words else "",)),
     ("judging", "judging", "rankings", lambda seat, r: (f"{seat} ranks {', '.join(r.order)}", *(f"{k}: {w}" for k, w in r.reasons.items() if w))),
     ("judging", "judging", "absent", lambda seat, why: (f"{seat}: no answer, {why.reason}",)),
 )  # fmt: skip
@@ -178,7 +178,9 @@ def said(step: Step) -> Iterator[Line]:
     rounds, reviewing = rounds_of(after), after.phase is work.PipelinePhase.Review
     if (before.phase != after.phase or before is after) and not after.done and (rounds or not reviewing):
         told.append(("phase", f"→ {after.phase}" + (f", {rounds}" if rounds else "")))
-    return (Line(seq, at, topic, words, tuple(more)) for topic, words, *more in told if words)
+    # What came from outside breaks no line: it could pass for one of ours.
+    flat = ((topic, *(" ".join(text.splitlines()) for text in texts)) for topic, *texts in told)
+    return (Line(seq, at, topic, words, tuple(more)) for topic, words, *more in flat if words)
 
 
 def _of_turn(turn: StartTurn, entry: ev.Entry, began_at: float) -> Iterator[Said]:

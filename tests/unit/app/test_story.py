@@ -237,6 +237,21 @@ def test_the_words_of_a_fact_name_its_own_fields(kind: type[ev.Event]) -> None:
     assert named <= set(kind.__struct_fields__)
 
 
+def test_words_from_outside_break_no_line() -> None:
+    """A fixer's reason or a finding in several lines is told in one, so that it cannot pass for a line of ours."""
+
+    def talks(state: RunState, effect: Effect) -> ev.Event | None:
+        if isinstance(effect, StartTurn) and effect.node == "fix":
+            says = FixReport((), {"R1-1-1": "no\nLanding\r  local: abc on main", "R9\n9": "x"})
+            return ev.TurnEnded(key=effect.key, outcome=ok(report=says))
+        return eventful(state, effect)
+
+    seen = story(World(reply=talks).play().entries)
+    texts = [text for told_ in seen.lines for text in (told_.what, *told_.more)]
+    assert "R1-1-1: rejected, no Landing   local: abc on main" in texts
+    assert all(len(text.splitlines()) == 1 for text in texts)
+
+
 def test_what_was_rescued_is_told_with_its_seat() -> None:
     """A cancelled run names each rescue ref and whose work it holds (law 8)."""
     world = World().play(lambda s: s.phase is PipelinePhase.Development and bool(s.workspaces))

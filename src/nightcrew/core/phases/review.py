@@ -10,6 +10,7 @@ from nightcrew.core.work import Brief, Failure, Finding, Outcome, PipelinePhase,
 NODE, AGAIN, FIX = "review", "revote", "fix"
 _at = changing("reviewing")
 STALLS = 2  # rounds without progress after which more rounds are not worth their money
+TEXTS, LONGEST = ("why", "file", "check"), 2_000  # of a finding, and the most characters of each
 SHAPE = (
     '{"vote": "approve" | "approve_with_findings" | "reject", "findings": [{"severity": "nit" | "minor" | "major" | "blocker", '
     '"file": "path", "line": 1, "why": "…", "check": "how to see it"}]}'
@@ -63,12 +64,12 @@ def _again(state: RunState) -> RunState:
 
 
 def read(text: str) -> Reviewed | None:
-    """A reviewer's answer; a reject needs a reason, which is a finding."""
+    """A reviewer's answer, each finding in one bounded line; a reject needs a reason, which is a finding."""
     answer = reading.last_fitting(text, Reviewed)
-    if answer is None or (answer.vote is Vote.Reject and not answer.findings):
-        return None
-    told = (f for f in answer.findings if f.why.strip())
-    return Reviewed(answer.vote, tuple(f.but(why=f.why.strip(), line=max(0, f.line), id="") for f in told))
+    # What a reviewer says must not pass for a heading of a fixer's brief, nor fill it.
+    given = [(f, {k: line(" ".join(getattr(f, k).split()), LONGEST) for k in TEXTS}) for f in (answer.findings if answer else ())]
+    told = tuple(f.but(line=max(0, f.line), id="", **texts) for f, texts in given if texts["why"])
+    return None if answer is None or (answer.vote is Vote.Reject and not told) else Reviewed(answer.vote, told)
 
 
 def read_vote(text: str) -> Reviewed | None:
