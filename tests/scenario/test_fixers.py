@@ -1,18 +1,20 @@
 """The fixer chain in whole runs, counted by agent processes: who takes the seat, what it is told, and that nobody is billed twice."""
 
-from nightcrew.core.events import AgentCooling, DevFixTriggered, HandedOver
+import pytest
+
+from nightcrew.core.events import AgentCooling, DevFixTriggered, HandedOver, HandlerCrashed, StepFailed, WorkCollected
 from support.crew import LOCAL, Crew, Turn, carriers, until
 
 SPENT: Turn = {"agent": "beta", "do": [{"notice": "quota", "reason": "weekly limit reached", "reset_in": 3600}]}
 ILL = "{ echo ill; exit 1; }"
 
 
-def fixed(crew: Crew, *turns: Turn, gate: str, **land: str) -> None:
+def fixed(crew: Crew, *turns: Turn, gate: str, rounds: int = 2, **land: str) -> None:
     """alpha implements, beta and then gamma fix; no plan, no review."""
     crew.settle(
         *crew.agents("alpha", "beta", "gamma"),
         roles={"developer": "alpha", "fixer": ["beta", "gamma"], "committer": "alpha"},
-        pipeline={"plan": False, "reviewers": 0, "gate_fix_rounds": 2},
+        pipeline={"plan": False, "reviewers": 0, "gate_fix_rounds": rounds},
         land=LOCAL | land,
         verify={"gate": [gate]},
     )
@@ -156,3 +158,37 @@ def test_a_fixer_whose_program_is_gone(crew: Crew) -> None:
     assert handed(crew) == [("gate-fix", "beta", "gamma", "other")]
     assert str(program) in crew.facts(HandedOver)[0].handover.reason
     assert fixers(crew) == ["gamma@gate-fix"]
+
+
+SHUT = ["chmod 000 s.txt d note.txt", "chmod 000 .", "chmod -R 000 .git", "git switch -qc x; chmod 000 .git/index s.txt"]
+
+
+@pytest.mark.parametrize("shut", SHUT)
+def test_a_fixer_that_shuts_files(crew: Crew, shut: str) -> None:
+    """What nobody but root may read any more is opened again, and is in the work: nothing is passed over, and no step fails."""
+    crew.as_anybody()
+    shuts: Turn = {"node": "gate-fix", "agent": "gamma"}
+    shuts["do"] = [{"write": "well.txt"}, {"write": "s.txt"}, {"write": "d/f.txt"}, {"run": shut}]
+    fixed(crew, shuts, gate=f"test -e well.txt || {ILL}", rounds=1)
+
+    done = crew.call("run", "write the note")
+
+    assert done.code == 0, done
+    assert {"d/f.txt", "s.txt", "note.txt"} < set(crew.git("ls-tree", "-r", "--name-only", "main").splitlines())
+    assert crew.facts(StepFailed) == crew.facts(HandlerCrashed) == []
+
+
+@pytest.mark.parametrize("branch", ["", "git switch -qc x; "])
+def test_a_fixer_that_makes_what_git_takes_from_nobody(crew: Crew, branch: str) -> None:
+    """A file that git refuses (`.GIT/config`, a link `.gitmodules`) stops nothing: it is left out of the work, and that is told."""
+    makes: Turn = {"node": "gate-fix", "agent": "gamma", "do": [{"write": "well.txt"}, {"write": "in/.GIT/config"}]}
+    makes["do"].append({"run": f"{branch}ln -s note.txt .gitmodules"})
+    fixed(crew, makes, gate=f"test -e well.txt || {ILL}", rounds=1)
+
+    done = crew.call("run", "write the note")
+
+    assert done.code == 0, done
+    assert crew.git("ls-tree", "-r", "--name-only", "main").splitlines() == ["note.txt", "src/code.py", "well.txt"]
+    assert "in/.GIT/config" in crew.facts(WorkCollected)[-1].notes[0]
+    assert ".gitmodules" in crew.call("show").out
+    assert crew.facts(StepFailed) == []

@@ -70,6 +70,7 @@ class Crew:
         self.played.mkdir(parents=True)
         self.repo = repos.make_repo(folder / "repo")
         self.env = self._environment()
+        self.argv: tuple[str, ...] = (sys.executable, "-m", "nightcrew")
         self.driven: list[subprocess.Popen[str]] = []
         self._journal: Journal | None = None
 
@@ -107,6 +108,12 @@ class Crew:
         self.git("switch", "-qc", "mine")
         self.play(*turns)
 
+    def as_anybody(self) -> None:
+        """From now on nightcrew is held to the rights of files, as everybody but root is."""
+        if os.geteuid() == 0:
+            drops = "-dac_override,-dac_read_search"
+            self.argv = ("setpriv", f"--bounding-set={drops}", f"--inh-caps={drops}", *self.argv)
+
     def play(self, *turns: Turn) -> None:
         """Write the script; what it does not name is answered as by an agent that does its duty."""
         self.script.write_text(json.dumps({"turn": [*turns, *USUAL]}))
@@ -116,7 +123,7 @@ class Crew:
     def start(self, *args: str, cwd: Path | None = None, env: dict[str, str] | None = None) -> subprocess.Popen[str]:
         """`nightcrew …` in the repository, running."""
         process = subprocess.Popen(
-            [sys.executable, "-m", "nightcrew", *args],
+            [*self.argv, *args],
             cwd=cwd or self.repo,
             env=self.env if env is None else env,
             stdin=subprocess.DEVNULL,

@@ -193,6 +193,7 @@ class WorkCollected(Answer, frozen=True, tag=True):
     change: Change
     start_tree: Tree
     rescued: str = ""
+    notes: tuple[str, ...] = ()
 
 
 class BaseSynced(Answer, frozen=True, tag=True):

@@ -44,7 +44,11 @@ def collect(effect: fx.CollectWork, ctx: Ctx) -> ev.WorkCollected:
         if found.head != before and git(ws, "rev-list", "--parents", "-1", found.head).split()[1:] != [before]:
             _as_one(ws, found.head, before, effect.message, ctx.at)
             found = look()
-    return ev.WorkCollected(key=effect.key, change=_change(found, ctx), start_tree=Tree(found.start_tree), rescued=found.rescued)
+    left = f"left out of the work, as git cannot hold it or it is too large: {', '.join(found.left)}"
+    change, start = _change(found, ctx), Tree(found.start_tree)
+    return ev.WorkCollected(
+        key=effect.key, change=change, start_tree=start, rescued=found.rescued, notes=(line(left, 600),) if found.left else ()
+    )
 
 
 def _change(found: work.Collected, ctx: Ctx) -> Change:
@@ -167,7 +171,8 @@ async def run(effect: fx.Effect, ctx: Ctx) -> ev.Event:
         return ev.WorkspaceLost(key=effect.key, slot=SlotId(lost.slot), reason=lost.reason)
     except (GitError, UserError, OSError) as error:
         slot = getattr(effect, "slot", "")
-        if isinstance(error, GitError) and slot and await off(snapshot.mended, ctx.tools.repo, ctx.workspace(slot)):
+        broken = slot and isinstance(error, GitError | PermissionError)
+        if broken and await off(snapshot.mended, ctx.tools.repo, ctx.workspace(slot)):
             return await run(effect, ctx)
         if not commits and type(effect) not in STEPS:
             raise

@@ -18,8 +18,9 @@ _MARKER = re.compile(r"(.*):\d+: leftover conflict marker")
 
 
 class Collected(NamedTuple):
-    """What stands on a branch after a turn, compared with its start; `patch` is for reading. `rescued` names a ref if history had to be put right."""
+    """What stands on a branch after a turn, compared with its start; `patch` is for reading."""
 
+    # `rescued` names a ref if history had to be put right; `left` are paths that git cannot hold.
     head: str
     tree: str = ""
     start_tree: str = ""
@@ -29,13 +30,14 @@ class Collected(NamedTuple):
     deletions: int = 0
     patch: bytes = b""
     rescued: str = ""
+    left: tuple[str, ...] = ()
 
 
 def collect(repo: Repo, ws: Workspace, run_id: str, label: str, start: str, message: str, at: float) -> Collected:
     """Commit what an agent left, have our branch hold its result on `start`, bring it to `refs/nightcrew/<run>/<label>`. Raises WorkspaceLost."""
     # A branch that was switched, rewritten or left in the middle is put right after a rescue: the files as they are count. `at` dates
     # our commits, so that the same call after a crash gives the same ones.
-    record, rescued = sound(repo, ws), ""
+    record, rescued, left = sound(repo, ws), "", tuple[str, ...]()
     seen = snapshot.absorb(repo, ws, run_id)
     # The agent's own commits stay where they stand on `start` and are whole: how many, else None.
     whole = seen.head and not seen.unmerged and not in_progress(ws)
@@ -50,15 +52,15 @@ def collect(repo: Repo, ws: Workspace, run_id: str, label: str, start: str, mess
         if len(seen.unsaved) > len(taboo):
             all_tracked = ("--all",) if not taboo and not seen.untracked else ()
             if not all_tracked:
-                git(ws, "add", "-A", "--", ".", *(f":(exclude,literal){path}" for path in taboo))
+                left = snapshot.stage(ws, taboo)
             head = commit_index(ws, record, message, at, *all_tracked)
     else:
         rescued = snapshot.rescue(repo, ws, run_id).ref
-        tree, _ = snapshot.files_tree(ws, seen, without=taboo)
+        tree, left = snapshot.files_tree(ws, seen, without=taboo)
         head = commit_tree(ws, tree, parent, message, at) if tree != tree_of(ws, parent) else parent
         put_branch(ws, record, head)
     commits = (ahead or 0) + (head != parent)
-    found, paths = compared(ws, start, Collected(head, commits=commits, rescued=rescued))
+    found, paths = compared(ws, start, Collected(head, commits=commits, rescued=rescued, left=left))
     if _clean_index(repo, ws, run_id, start, record, paths):
         head = commit_index(ws, record, message, at)
         found, _ = compared(ws, start, found._replace(head=head, commits=commits + 1))
@@ -225,7 +227,7 @@ def resume_rebase(repo: Repo, ws: Workspace, run_id: str, tip_commit: str, head:
         return old._replace(state="conflict", paths=tuple(sorted(marked)), note="conflict markers are left")
     snapshot.absorb(repo, ws, run_id)
     if in_progress(ws):
-        git(ws, "add", "-A")
+        snapshot.stage(ws)
         ended = run(ws, "rebase", "--continue", ok=(0, 1, 128), env=dated(at))
         if in_progress(ws):
             return _conflict(ws, old, ended.out)
@@ -235,7 +237,7 @@ def resume_rebase(repo: Repo, ws: Workspace, run_id: str, tip_commit: str, head:
     if seen.branch != record.branch:
         put_branch(ws, record, seen.head)
     if seen.unsaved:
-        git(ws, "add", "-A")
+        snapshot.stage(ws)
         commit_index(ws, record, "resolve conflicts", at)
     _, paths = compared(ws, tip_commit, Collected(head_of(ws)[0]))
     if _clean_index(repo, ws, run_id, tip_commit, record, paths):

@@ -5,6 +5,7 @@ import os
 import re
 import shutil
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
@@ -174,12 +175,22 @@ def remove(path: Path) -> None:
         if not os.access(path.parent, os.W_OK | os.X_OK):
             os.chmod(path.parent, 0o700)
         path.unlink()
-        return
-    for folder, _, _ in os.walk(path):
-        if not os.access(folder, os.W_OK | os.X_OK):
-            os.chmod(folder, 0o700)
-    if path.exists():
+    elif path.exists():
+        opened(path)
         shutil.rmtree(path)
+
+
+def opened(top: Path) -> bool:
+    """Give us back the right to read files and to use folders, where a tool took it from us, in `top`; whether that was so anywhere."""
+    found = False
+    for folder, folders, files in chain([("", [str(top)], [])], os.walk(top)):
+        for name, rights in (*((name, 0o700) for name in folders), *((name, 0o400) for name in files)):
+            path = Path(folder, name)
+            if not path.is_symlink() and not os.access(path, rights >> 6):
+                with suppress(OSError):  # somebody else's
+                    path.chmod(path.stat().st_mode | rights)
+                    found = os.access(path, rights >> 6) or found
+    return found
 
 
 def within(ws: Workspace, path: Path) -> bool:

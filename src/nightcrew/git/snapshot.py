@@ -1,6 +1,8 @@
 """Rescue: every commit and unsaved file of a workspace made reachable from the person's repository, without touching index or files (law 8)."""
 
 import hashlib
+import os
+import re
 import shutil
 from collections.abc import Iterable
 from contextlib import suppress
@@ -9,9 +11,10 @@ from typing import NamedTuple
 
 from nightcrew.git import slots
 from nightcrew.git.repo import NOTHING, Repo, ref
-from nightcrew.git.sealed import FETCH, GitError, git, run
+from nightcrew.git.sealed import AS_IS, FETCH, Env, GitError, git, run
 from nightcrew.git.slots import ALTERNATES, Record, Workspace, WorkspaceLost, read_record, remove
 
+_INVALID = re.compile(r"^error: invalid path '(.*)'$", re.MULTILINE)
 LARGE = 50 * 1024 * 1024  # files above this many bytes are listed, not rescued (rulings 20)
 
 
@@ -40,8 +43,11 @@ class Survey(NamedTuple):
 
 def survey(ws: Workspace) -> Survey:
     """One look at a workspace. Ignored files are not seen."""
-    said = git(ws, "status", "--porcelain=v2", "--branch", "-z", "--no-renames", "--untracked-files=all")
-    lines = [line for line in said.split("\0") if line]
+    words = ("status", "--porcelain=v2", "--branch", "-z", "--no-renames", "--untracked-files=all")
+    said = run(ws, *words)
+    if said.err and slots.opened(ws.path):  # git passes over a folder that is shut
+        said = run(ws, *words)
+    lines = [line for line in os.fsdecode(said.out).split("\0") if line]
     about = dict(line[2:].split(" ", 1) for line in lines if line[0] == "#")
     head, branch = about["branch.oid"], about["branch.head"]
     # Kind of line, and after how many words its path begins.
@@ -61,7 +67,12 @@ def absorb(repo: Repo, ws: Workspace, run_id: str) -> Survey:
 def rescue(repo: Repo, ws: Workspace, run_id: str) -> Rescued:
     """Make reachable from `refs/nightcrew/rescue/<run>/<n>` what nothing else of the person's repository reaches."""
     # Commits of any branch, stash, detached HEAD, reflog or rebase; tracked changes and untracked unignored files. Equal files share a ref.
-    saved = _rescue(repo, ws, run_id, read_record(ws.path.parent, ws.slot).start)
+    try:
+        saved = _rescue(repo, ws, run_id, read_record(ws.path.parent, ws.slot).start)
+    except (GitError, PermissionError):
+        if not mended(repo, ws):
+            raise
+        return rescue(repo, ws, run_id)
     rescue_submodules(repo, ws, run_id)
     return saved
 
@@ -123,10 +134,20 @@ def files_tree(ws: Workspace, seen: Survey, without: Iterable[str] = ()) -> tupl
         if (ws.git_dir / "index").exists():
             shutil.copy2(ws.git_dir / "index", scratch)
         env = {"GIT_INDEX_FILE": str(scratch)}
-        git(ws, "add", "-A", "--", ".", *(f":(exclude,literal){path}" for path in (*large, *without)), env=env)
-        return git(ws, "write-tree", env=env), large
+        left = stage(ws, (*large, *without), env)
+        return git(ws, "write-tree", env=env), (*large, *left)
     finally:
         scratch.unlink(missing_ok=True)
+
+
+def stage(ws: Workspace, without: Iterable[str] = (), env: Env = AS_IS) -> tuple[str, ...]:
+    """Have the index hold the files as they are, but for some; gives those that git takes from nobody (`.GIT/config`), which are left out."""
+    words = ("add", "-A", "--ignore-errors", "--", ".", *(f":(exclude,literal){path}" for path in without))
+    said = run(ws, *words, ok=(0, 1), env=env)
+    left = _INVALID.findall(wrong := os.fsdecode(said.err))
+    if said.code and 2 * len(left) != wrong.count("error: "):  # two lines for each; anything else is a failure
+        raise GitError(words, said)
+    return tuple(left)
 
 
 def bring(repo: Repo, git_dir: Path, *refspecs: str, ok: tuple[int, ...] = (0,)) -> None:
@@ -162,6 +183,10 @@ def sound(repo: Repo, ws: Workspace) -> Record:
     """The record of a workspace; if its `.git` is gone or not ours it gets a new one. Raises WorkspaceLost when its folder is gone."""
     try:
         return slots.verify(ws)
+    except PermissionError:
+        if not slots.opened(ws.path):
+            raise
+        return sound(repo, ws)
     except WorkspaceLost as lost:
         if not lost.files:
             raise
@@ -179,7 +204,9 @@ def _made_anew(repo: Repo, ws: Workspace) -> Record:
 
 
 def mended(repo: Repo, ws: Workspace) -> bool:
-    """Whether git could not read the `.git` of a workspace (an empty index, a ref to nowhere), and can read the one that it has now."""
+    """Whether a workspace was shut, or git could not read its `.git` (an empty index, a ref to nowhere), and can read what it has now."""
+    if slots.opened(ws.path):
+        return True
     if not ws.git_dir.is_dir() or _readable(ws):
         return False
     record = read_record(ws.path.parent, ws.slot)

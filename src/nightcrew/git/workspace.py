@@ -173,10 +173,5 @@ def _rescue_if_any(pool: Pool, ws: Workspace) -> Rescued:
         record = slots.read_record(pool.root, ws.slot)
         if record.run and record.ready:
             sound(pool.repo, ws)
-            try:
-                return snapshot.rescue(pool.repo, ws, record.run)
-            except GitError:
-                if not snapshot.mended(pool.repo, ws):
-                    raise
-                return snapshot.rescue(pool.repo, ws, record.run)
+            return snapshot.rescue(pool.repo, ws, record.run)
     return Rescued()
