@@ -1,5 +1,6 @@
 """The pipeline phase by phase: what each asks, what each answer means, and that only what was tested lands."""
 
+import json
 from collections.abc import Callable
 from typing import Any
 
@@ -35,6 +36,7 @@ from nightcrew.core.events import (
     WorkspaceLost,
 )
 from nightcrew.core.ids import Commit, EffectId, Tree
+from nightcrew.core.phases import committing
 from nightcrew.core.roster import Answers
 from nightcrew.core.settings import Pipeline, Verify
 from nightcrew.core.work import (
@@ -405,6 +407,15 @@ def test_a_missing_message_is_the_title() -> None:
     sim.fails("alpha", bad(Class.Refused), node="commit")
     sim.run()
     assert sim.started(MakeCommit)[0].text == CommitText("Do it")
+
+
+@pytest.mark.parametrize(
+    ("subject", "body"), [("a\0b", ""), ("a", "b\0"), ("a\x1b[2Jb", ""), ("a", "b\n\x9b2J"), ("a\nb", ""), ("a\rb", "")]
+)
+def test_a_message_that_git_or_a_terminal_cannot_take(subject: str, body: str) -> None:
+    """NUL, which git refuses for ever, and what steers a terminal: no fitting message, so that the title is the subject."""
+    assert committing.read(json.dumps({"subject": subject, "body": body})) is None
+    assert committing.read('{"subject": "ü a", "body": "b\\n\\n\\tc\\r\\n"}') == CommitText("ü a", "b\n\n        c")
 
 
 def test_a_title_of_one_long_word_still_says_something() -> None:

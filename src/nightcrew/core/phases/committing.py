@@ -55,10 +55,12 @@ def _committed(state: RunState, _effect: effects.Effect, event: events.EffectAns
 
 
 def read(text: str) -> CommitText | None:
-    """A message that passes the format check; a subject that is too long, empty or of two lines does not."""
+    """A message that passes the format check; one that steers a terminal, or with a subject that is too long, empty or of two lines, does not."""
     found = reading.last_fitting(text, CommitText)
     subject = found.subject.strip() if found else ""
-    if found is None or not subject or len(subject) > SUBJECT or "\n" in subject:
+    if found is None or not subject or len(subject) > SUBJECT:
+        return None
+    if any(c < " " or "\x7f" <= c < "\xa0" for c in subject + "".join(found.body.split())):  # git takes no NUL
         return None
     lists, trailers = ("- ", "* ", "  "), ("co-authored-by:", "signed-off-by:", "generated")
     lines = [part if part.startswith(lists) else textwrap.fill(part, SUBJECT) for part in found.body.strip().splitlines()]

@@ -63,8 +63,7 @@ def _ran(state: RunState, event: events.CommandsEnded) -> RunState:
 
 
 def _fails(state: RunState, red: CommandResult) -> RunState:
-    how = "did not end in time" if red.timed_out else f"exit status {red.code}"
-    reason = f"gate `{red.command}` is red: {how}"
+    reason = f"gate `{red.command}` is red: {'did not end in time' if red.timed_out else f'exit status {red.code}'}"
     return fails(state, "red", reason, "gate", detail=red.output, sign=f"{reason} {red.output.tail[-400:]}")
 
 
