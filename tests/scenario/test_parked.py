@@ -2,7 +2,18 @@
 
 import signal
 
-from nightcrew.core.events import Answered, Cancelled, ConfigChanged, LandingRefused, LimitReached, ParkAsked
+import pytest
+
+from nightcrew.core.events import (
+    Answered,
+    Cancelled,
+    ConfigChanged,
+    HandlerCrashed,
+    LandingRefused,
+    LimitReached,
+    ParkAsked,
+    StepFailed,
+)
 from nightcrew.core.work import PipelinePhase
 from support import repos
 from support.crew import LOCAL, Crew, Turn, until
@@ -91,6 +102,30 @@ def test_cancel_rescues_what_was_done(crew: Crew) -> None:
     assert done.out.count(f"nightcrew show {crew.run[-4:]}") == 1
     assert crew.call("cancel", crew.run).code == 2
     assert "+four" in crew.call("diff", crew.run).out
+
+
+@pytest.mark.parametrize("breaks", ["rm -rf .git", "rm -rf .git/objects", "chmod 000 .", "chmod -R 000 .git"])
+@pytest.mark.parametrize("twice", [False, True])
+def test_what_is_stopped_is_rescued_from_a_broken_workspace(crew: Crew, breaks: str, *, twice: bool) -> None:
+    """Law 8: whatever an agent did to its `.git` or to the rights, what it had done is in a rescue ref once a cancel or a second Ctrl-C stopped it."""
+    crew.as_anybody()
+    steps = [{"append": "note.txt", "text": "four\n"}, {"run": breaks}, {"write": "{state}/broken"}, {"hang": "plain"}]
+    crew.solo({"node": "implement", "do": steps})
+    process = crew.start("run", "write the note")
+    crew.begun(process, "impl-A")
+    until((crew.played / "broken").exists)
+    if twice:
+        process.send_signal(signal.SIGINT)
+        crew.until(lambda e: isinstance(e, ParkAsked), process)
+        process.send_signal(signal.SIGINT)
+    else:
+        crew.call("cancel", crew.run)
+    crew.end(process)
+
+    kept = repos.refs(crew.repo, "refs/nightcrew/rescue")
+    assert any(crew.shown(ref, "note.txt").endswith("four\n") for ref in kept)
+    assert "+four" in crew.call("diff", crew.run).out
+    assert crew.facts(HandlerCrashed) == crew.facts(StepFailed) == []
 
 
 def test_a_live_run_says_who_drives_it(crew: Crew) -> None:

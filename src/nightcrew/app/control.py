@@ -352,7 +352,7 @@ def _works(pool: workspace.Pool, state: RunState, env: Mapping[str, str]) -> Ite
     elif not driven(run, env):  # else somebody writes there
         for ws in sorted(workspace.leased(pool, run), key=lambda ws: winner is None or ws.slot != state.slot(winner.seat)):
             with suppress(slots.WorkspaceLost):
-                slots.verify(ws)
+                snapshot.sound(pool.repo, ws)
                 yield ws, snapshot.files_tree(ws, snapshot.survey(ws))[0]
     if state.done:
         pattern = f"refs/nightcrew/rescue/{run}/[0-9]*"

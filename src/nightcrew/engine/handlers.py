@@ -139,7 +139,7 @@ STEPS: dict[type[fx.Request], Callable[[Any, Ctx], ev.EffectAnswer]] = {
     **dict.fromkeys((fx.SyncBase, fx.ContinueRebase, fx.UndoRebase), sync),
     fx.ResetWorkspace: reset,
     fx.RescueWork: lambda effect, ctx: ev.WorkRescued(
-        key=effect.key, ref=snapshot.rescue(ctx.tools.repo, ctx.verified(effect.slot), ctx.run).ref
+        key=effect.key, ref=snapshot.rescue(ctx.tools.repo, ctx.workspace(effect.slot), ctx.run).ref
     ),
     fx.DropWorkspaces: drop,
     fx.NeutraliseWork: neutralise,

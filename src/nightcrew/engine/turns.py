@@ -58,7 +58,7 @@ def left(effect: StartTurn, ctx: Ctx) -> str:
     """A turn that was stopped gives its place back; the name of the ref that holds its unsaved work, or nothing."""
     ctx.tools.ledger.release(ctx.folder)
     with suppress(slots.WorkspaceLost):
-        return snapshot.rescue(ctx.tools.repo, ctx.verified(effect.slot), ctx.run).ref
+        return snapshot.rescue(ctx.tools.repo, ctx.workspace(effect.slot), ctx.run).ref
     return ""
 
 

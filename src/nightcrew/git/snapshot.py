@@ -65,10 +65,10 @@ def absorb(repo: Repo, ws: Workspace, run_id: str) -> Survey:
 
 
 def rescue(repo: Repo, ws: Workspace, run_id: str) -> Rescued:
-    """Make reachable from `refs/nightcrew/rescue/<run>/<n>` what nothing else of the person's repository reaches."""
+    """Make reachable from `refs/nightcrew/rescue/<run>/<n>` what nothing else of the person's repository reaches. Raises WorkspaceLost: no folder."""
     # Commits of any branch, stash, detached HEAD, reflog or rebase; tracked changes and untracked unignored files. Equal files share a ref.
     try:
-        saved = _rescue(repo, ws, run_id, read_record(ws.path.parent, ws.slot).start)
+        saved = _rescue(repo, ws, run_id, sound(repo, ws).start)
     except (GitError, PermissionError):
         if not mended(repo, ws):
             raise

@@ -172,6 +172,5 @@ def _rescue_if_any(pool: Pool, ws: Workspace) -> Rescued:
     with suppress(WorkspaceLost):
         record = slots.read_record(pool.root, ws.slot)
         if record.run and record.ready:
-            sound(pool.repo, ws)
             return snapshot.rescue(pool.repo, ws, record.run)
     return Rescued()
