@@ -171,7 +171,7 @@ def hide_times(ws: Workspace) -> None:
 
 def remove(path: Path) -> None:
     """Remove a file, link or folder; a folder made read-only by somebody's tool too. What is not there is no error."""
-    if path.is_symlink() or path.is_file():
+    if os.path.lexists(path) and (path.is_symlink() or not path.is_dir()):
         if not os.access(path.parent, os.W_OK | os.X_OK):
             os.chmod(path.parent, 0o700)
         path.unlink()
@@ -201,7 +201,7 @@ def within(ws: Workspace, path: Path) -> bool:
 def verify(ws: Workspace) -> Record:
     """What we know of a workspace that is ours, its `.git` put back to our template. Raises WorkspaceLost: it or its `.git` is gone or not ours."""
     record, git_dir = read_record(ws.path.parent, ws.slot), ws.git_dir
-    if not ws.path.is_dir():
+    if ws.path.is_symlink() or not ws.path.is_dir():  # behind a link lies what is somebody's
         raise WorkspaceLost(ws.slot, "its folder is gone")
     if git_dir.is_symlink() or not git_dir.is_dir():
         raise WorkspaceLost(ws.slot, "its .git folder is gone", files=True)

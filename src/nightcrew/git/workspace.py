@@ -93,7 +93,8 @@ def _set_up(pool: Pool, record: Record, *cleaning: str, then: Callable[[Workspac
     record = replace(record, ready=False, files=slots.template(repo, record))
     slots.write_record(pool.root, record)
     pin(repo, record.run, f"pins/{record.start[:12]}", record.start)  # before anything borrows it
-    used = ws.path.exists()
+    if not (used := ws.path.is_dir() and not ws.path.is_symlink()):
+        slots.remove(ws.path)  # of a link that took its place not what lies behind it
     ws.path.mkdir(exist_ok=True)
     slots.build_git(ws.git_dir, record)
     if (index := ws.git_dir / "index").exists():

@@ -221,6 +221,32 @@ def test_a_deleted_workspace_is_told_and_made_anew(source: Path, pool: Pool) -> 
     verify(again)
 
 
+@pytest.mark.parametrize("left", ["link", "dangling", "file", "pipe"])
+def test_what_took_a_workspaces_place_is_no_workspace(source: Path, pool: Pool, tmp_path: Path, left: str) -> None:
+    """A file in its place, or a link that an agent made to a repository of the person's, is `WorkspaceLost`; nothing behind it is touched."""
+    ws = workspace.lease(pool, RUN, "dev", head(source), BRANCH)
+    other = make_repo(tmp_path / "other")
+    write(other, {"loose.txt": "theirs\n"})
+    before = state(other)
+    forget(ws.path)
+    match left:
+        case "link" | "dangling":
+            ws.path.symlink_to(other if left == "link" else tmp_path / "nowhere")
+        case "file":
+            ws.path.write_text("work\n")
+        case _:
+            os.mkfifo(ws.path)
+    with pytest.raises(WorkspaceLost, match="folder is gone"):
+        verify(ws)
+    with pytest.raises(WorkspaceLost, match="folder is gone"):
+        workspace.reset(pool, ws, head(source))
+    again = workspace.lease(pool, RUN, "dev", head(source), BRANCH)
+    assert not again.path.is_symlink()
+    assert head(again.path) == head(source)
+    verify(again)
+    assert state(other) == before
+
+
 def test_a_deleted_git_folder_loses_no_file(source: Path, pool: Pool) -> None:
     """An agent that deletes `.git` (or makes its own) is told; the next lease rescues its files before it starts over."""
     ws = workspace.lease(pool, RUN, "dev", head(source), BRANCH)
