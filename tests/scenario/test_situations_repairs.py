@@ -110,3 +110,22 @@ def test_a_repair_is_one_commit(crew: Crew) -> None:
     (reset,) = [e.effect for e in crew.facts(EffectStarted) if "/ResetWorkspace/" in e.key]
     assert [crew.git("log", "-1", "--format=%s", repair) for repair in reset.repairs] == ["dev-fix 1", "dev-fix 4"]
     assert {"cure1.txt", "cure2.txt", "cure3.txt"} <= set(crew.git("ls-tree", "--name-only", "main").splitlines())
+
+
+def test_every_rescue_is_shown(crew: Crew) -> None:
+    """R21, law 8: whatever was put under a rescue ref, on the way to a landing too or by somebody who died before he told, `show` names."""
+    several: Turn = {"node": "dev-fix", "do": [{"run": "rm -rf .git"}, {"write": "cure{turn}.txt", "text": "x\n"}]}
+    crew.solo(
+        several, pipeline=NO_ROUNDS, recovery={"pause": "0.01s", "pause_max": "0.01s", "ceiling": 7}, gate="echo ill; exit 1"
+    )
+
+    done = crew.call("run", "write the note")
+
+    assert done.code == 1, done
+    saved = crew.git("for-each-ref", "--format=%(refname)", f"refs/nightcrew/rescue/{crew.run}/").split()
+    assert saved
+    assert set(saved) <= set(crew.call("show", crew.run).out.split())
+    crew.git("update-ref", f"refs/nightcrew/rescue/{crew.run}/99", "main")
+    assert crew.call("show", crew.run).out.split().count(f"refs/nightcrew/rescue/{crew.run}/99") == 1
+    crew.repo.rename(crew.repo.with_name("elsewhere"))
+    assert crew.call("show", crew.run, cwd=crew.folder).code == 0

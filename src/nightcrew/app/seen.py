@@ -11,7 +11,7 @@ import msgspec
 from msgspec import Struct, structs
 
 from nightcrew.app.home import DRIVEN, hide, home_of
-from nightcrew.app.story import Step, Story, rivals, rounds_of, said, steps, story, where
+from nightcrew.app.story import Line, Step, Story, rivals, rounds_of, said, steps, story, where
 from nightcrew.app.views import answer_command, clock, conclusion, count, doing_now, span, waits_for
 from nightcrew.core.effects import RunCommands, StartTurn
 from nightcrew.core.events import EffectStarted, Entry, Record, RunStarted
@@ -21,6 +21,7 @@ from nightcrew.core.roster import Agent, SecretRef
 from nightcrew.core.state import RunState, line
 from nightcrew.errors import UserError
 from nightcrew.git.repo import open_repo, repo_id
+from nightcrew.git.sealed import Checkout, GitError, git
 from nightcrew.journal.store import Journal, effect_folder
 from nightcrew.redact import Redactor
 
@@ -65,16 +66,26 @@ def everything(env: Mapping[str, str]) -> Iterator[tuple[Entry, ...]]:
     yield from (Seen(journal, run).entries() for run in journal.recent(-1)) if journal else ()
 
 
-def shown(seen: Seen) -> Story:
+def shown(seen: Seen, env: Mapping[str, str]) -> Story:
     """Its story; the next thing to do with a run that a process drives is to watch it, with a branch that was cleared away nothing."""
     name, stands = short(seen.run), (told := story(seen.entries())).stands
+    known = {found.what.split(" ")[0] for found in told.lines if found.topic == "rescued"}
+    # Who dies between a rescue and its fact tells of none, and some are made on the way to something else: git knows them all.
+    more = (Line(told.seq, told.last_at, "rescued", ref) for ref in _rescues(seen, told.started.repo, env) if ref not in known)
     if any(line.topic == "note" and line.what.startswith(GONE) for line in told.lines):
         stands = structs.replace(stands, next_command="", undo="")
     elif stands.word in DRIVEN and seen.journal.holder(seen.run) is None:
         stands = structs.replace(stands, headline=f"{stands.headline} (stopped: nobody drives it)")
     elif stands.next_command == f"nightcrew resume {name}" and seen.journal.holder(seen.run):
         stands = structs.replace(stands, next_command=f"nightcrew watch {name}")
-    return structs.replace(told, stands=stands)
+    return structs.replace(told, stands=stands, lines=(*told.lines, *more))
+
+
+def _rescues(seen: Seen, repo: str, env: Mapping[str, str]) -> list[str]:
+    with suppress(UserError, GitError):  # where the repository is gone there are none
+        here = Checkout(seen.journal.place(repo), env)
+        return git(here, "for-each-ref", "--format=%(refname)", f"refs/nightcrew/rescue/{seen.run}/").split()
+    return []
 
 
 def outputs(seen: Seen, env: Mapping[str, str], seat: str = "") -> Iterator[tuple[str, bytes]]:

@@ -57,7 +57,7 @@ def _lines(before: list[RunState], kept: set[str], say: Callable[[str], Any], st
 @json_option
 def show(run: str | None, *, recovery: bool, json_: bool) -> None:
     """The whole story of RUN (the newest here if none is named)."""
-    found = seen.shown(seen.seen(environment(), run))
+    found = seen.shown(seen.seen(environment(), run), environment())
     told = text.recovery_told(found) if recovery else text.told(found)
     say(found.recovery if recovery else found, told, json_=json_)
 

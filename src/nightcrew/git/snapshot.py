@@ -99,9 +99,8 @@ def _rescue(repo: Repo, ws: Workspace, run_id: str, start: str) -> Rescued:
         return Rescued(large=large)
     said = git(repo, "for-each-ref", "--format=%(refname) %(tree)", f"refs/nightcrew/rescue/{run_id}/")
     known = [line.split(" ") for line in said.splitlines()]
-    for name, same in known:
-        if same == tree and not loose:
-            return Rescued(name, len(seen.unsaved), large)
+    if same := [name for name, its in known if its == tree and not loose]:
+        return Rescued(same[0], len(seen.unsaved), large)
     commit = loose[0] if loose else ""
     if tree or len(loose) > 1:
         # One commit from which all of it is reached.
