@@ -44,6 +44,14 @@ def test_unknown_target(crew: Crew) -> None:
     refused(crew, "--target", "nowhere", "write the note", says="nowhere")
 
 
+def test_a_folder_where_the_marker_goes(crew: Crew) -> None:
+    """S113: what cannot be removed from the marker's place, such as a folder, is said before anybody is paid; it is no bug of ours."""
+    crew.solo()
+    (crew.repo / ".agent/tmp/completion_marker").mkdir(parents=True)
+    refused(crew, "write the note", says=".agent/tmp/completion_marker")
+    assert not list(crew.state_home.glob("runs/*"))
+
+
 @pytest.mark.parametrize("text", ["", "  \n "])
 def test_empty_task(crew: Crew, text: str) -> None:
     """Nothing to do."""

@@ -115,14 +115,17 @@ def _rehearsed(repo: here.Repo, where: here.Target) -> here.Tip:
 def _housed(journal: Journal, run: RunId, repo: here.Repo, text: str) -> tuple[Task, str]:
     """The run's folder and places, an older run's marker gone; its task, and a note where the checkout can hold no marker. No ref is made."""
     top = repo.work_tree or repo.git_dir
+    try:
+        if not (why := foreign(repo, top)):
+            (top / MARKER).unlink(missing_ok=True)
+    except OSError as error:
+        raise UserError(f"an older run's {MARKER} cannot be removed: {error.strerror}", "remove what is there") from error
     with unusable(folder := journal.folder(run)):
         folder.mkdir(mode=0o700, parents=True)
     kept = Blobs(folder / "blobs", journal.redactor).put(text.encode())
     for name in (repo_id(repo), f"checkout/{run}"):
         journal.set_place(name, top)
     here.exclude(repo, f"/{MARKER.parts[0]}/")
-    if not (why := foreign(repo, top)):
-        (top / MARKER).unlink(missing_ok=True)
     note = why and f"{why}: only the run's own completion marker is written"
     return Task(text.strip().splitlines()[0].strip()[:TITLE], kept), note
 
