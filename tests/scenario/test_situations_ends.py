@@ -192,7 +192,13 @@ def dangles(crew: Crew) -> None:
     marker(crew).symlink_to(crew.home / "elsewhere")
 
 
-@pytest.mark.parametrize("there", [is_a_file, is_tracked, is_untracked, is_a_link, dangles])
+def is_a_pipe(crew: Crew) -> None:
+    """A pipe at the marker's own place, which nobody ever writes to."""
+    (crew.repo / ".agent/tmp").mkdir(parents=True)
+    os.mkfifo(marker(crew))
+
+
+@pytest.mark.parametrize("there", [is_a_file, is_tracked, is_untracked, is_a_link, dangles, is_a_pipe])
 def test_what_is_the_persons_stays_so(crew: Crew, there: Callable[[Crew], None]) -> None:
     """S114, rulings 31, law 8: where the marker's place is the person's, nothing is written there; the run's own file decides, and a note says so."""
     crew.solo(land={"mode": "local", "target": "main"})

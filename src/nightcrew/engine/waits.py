@@ -80,7 +80,7 @@ def foreign(repo: Repo, top: Path) -> str:
         return f"{MARKER} is tracked by git"
     ours = path.is_dir() or not os.path.lexists(path)
     with suppress(OSError, msgspec.MsgspecError):
-        ours = ours or "run_id" in msgspec.json.decode(path.read_bytes(), type=dict)
+        ours = ours or (path.is_file() and "run_id" in msgspec.json.decode(path.read_bytes(), type=dict))
     return "" if ours and not path.is_symlink() else f"{MARKER} is not one of ours"
 
 
