@@ -98,9 +98,7 @@ def _clean_index(repo: Repo, ws: Workspace, run_id: str, start: str, record: Rec
         git(ws, "reset", "-q", start, "--", *taboo)
     # Repositories made inside the tree and committed as links: the tree that lands must have their files.
     links = [path for path in paths if (ws.path / path / ".git").exists() and within(ws, ws.path / path / ".git")]
-    known = {path for _, path, _ in submodules(ws)} if links else set()
-    links = [path for path in links if path not in known]
-    for path in links:
+    for path in (links := sorted(set(links).difference(path for _, path, _ in submodules(ws)) if links else ())):
         snapshot.swallow(repo, ws.path / path / ".git", run_id)
         git(ws, "rm", "-q", "-f", "--cached", "--", f":(literal){path}")
         git(ws, "add", "-A", "--", f":(literal){path}")

@@ -173,9 +173,7 @@ def push(repo: Repo, target: Target, tip_commit: str, commit: str) -> Try:
     except GitError:
         return Try("unreachable", why)
     now = git(repo, "rev-parse", "--verify", target.fetched)
-    if is_ancestor(repo, commit, now):
-        return Try("landed")
-    return Try("rejected" if now == tip_commit else "moved", why)
+    return Try("landed") if is_ancestor(repo, commit, now) else Try("rejected" if now == tip_commit else "moved", why)
 
 
 def drop_run(repo: Repo, run_id: str, proven: str = "", lost: tuple[str, ...] = ()) -> tuple[str, ...]:

@@ -77,6 +77,13 @@ def rescue(repo: Repo, ws: Workspace, run_id: str) -> Rescued:
     return saved
 
 
+def look_again(ws: Workspace) -> None:
+    """Have git see every file of a workspace as it is: an agent may have told it to look away from one."""
+    hidden = [line[2:] for line in git(ws, "ls-files", "-v", "-z").split("\0") if line[:1] == "S" or line[:1].islower()]
+    for flag in ("--no-skip-worktree", "--no-assume-unchanged") if hidden else ():
+        git(ws, "update-index", flag, "-z", "--stdin", stdin=os.fsencode("\0".join(hidden)))
+
+
 def rescue_submodules(repo: Repo, ws: Workspace, run_id: str) -> None:
     """Have the person's copies of the submodules hold what was made in ours, under rescue refs of their own."""
     for source, inner, _ in slots.walk_submodules(repo.git_dir / "modules", ws):

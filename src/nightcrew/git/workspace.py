@@ -122,6 +122,7 @@ def _set_up(pool: Pool, record: Record, *cleaning: str, then: Callable[[Workspac
 def reset(pool: Pool, ws: Workspace, start: str, then: Callable[[Workspace], None] = lambda _: None) -> tuple[Workspace, Rescued]:
     """Set a leased workspace back to `start` on its own branch, after a rescue; ignored files stay (rulings 20). `then` is part of it."""
     record = sound(pool.repo, ws)
+    snapshot.look_again(ws)
     # What we left half-made when we died in here is nobody's work.
     saved = snapshot.rescue(pool.repo, ws, record.run) if record.ready else Rescued(record.saved)
     return _set_up(pool, replace(record, start=start, saved=saved.ref), then=then), saved
@@ -155,8 +156,7 @@ def ignored(ws: Workspace, patterns: Iterable[str] = ()) -> set[str]:
 
 def leased(pool: Pool, run_id: str, seats: Sequence[str] = ()) -> tuple[Workspace, ...]:
     """Every workspace that a run holds, or those of some seats."""
-    mine = (record.slot for record in _records(pool.root) if record.run == run_id and (not seats or record.seat in seats))
-    return tuple(pool.at(slot) for slot in mine)
+    return tuple(pool.at(r.slot) for r in _records(pool.root) if r.run == run_id and (not seats or r.seat in seats))
 
 
 def release(pool: Pool, ws: Workspace) -> Rescued:

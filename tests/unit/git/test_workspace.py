@@ -332,6 +332,19 @@ def test_reset_rescues_and_keeps_ignored_files(source: Path, pool: Pool) -> None
     assert workspace.reset(pool, ws, start) == (back, Rescued())
 
 
+@pytest.mark.parametrize("flags", [("--skip-worktree",), ("--assume-unchanged",), ("--skip-worktree", "--assume-unchanged")])
+def test_what_the_index_looks_away_from_is_rescued(source: Path, pool: Pool, flags: tuple[str, ...]) -> None:
+    """Law 8: a change of a file that an agent told git to look away from is in a rescue ref before the reset takes it."""
+    ws = workspace.lease(pool, RUN, "dev", head(source), BRANCH)
+    for flag in flags:
+        git(ws.path, "update-index", flag, "note.txt")
+    write(ws.path, {"note.txt": "hidden\n"})
+    _, saved = workspace.reset(pool, ws, head(source))
+    assert saved.ref
+    assert git(source, "show", f"{saved.ref}:note.txt") == "hidden"
+    assert git(ws.path, "status", "--porcelain") == ""
+
+
 def test_a_reset_cut_short_is_made_again_and_leaves_no_more(source: Path, pool: Pool) -> None:
     """Killed in the middle of a reset and of what belongs to it, the next one rescues nothing of what we had made by then, and tells what it had rescued."""
     start = head(source)
