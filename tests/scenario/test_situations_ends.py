@@ -2,6 +2,7 @@
 
 import json
 import os
+import signal
 import subprocess
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -59,6 +60,32 @@ def test_a_marker_that_cannot_be_written(crew: Crew, whose: str) -> None:
     assert crew.state().phase is PipelinePhase.Interrupted
     assert len(crew.facts(CompletionMarkerEmitted)) == 1
     assert told(marker(crew))["is_failure"] is True
+
+
+@pytest.mark.parametrize("word", ["cancel", "Ctrl-C"])
+def test_who_will_not_wait_for_a_marker_leaves(crew: Crew, word: str) -> None:
+    """Rulings 31: while a failure marker cannot be written, a second cancel or SIGINT leaves with exit 1, the marker pending; `resume` writes it."""
+    crew.solo(HOLDS, recovery={"pause": "1s", "pause_max": "1s"})
+    process = crew.start("run", "write the note")
+    crew.begun(process, "impl-A")
+    marker(crew).mkdir(parents=True)
+    crew.call("cancel", crew.run)
+    crew.until(lambda e: isinstance(e, CompletionMarkerWriteFailed), process)
+    if word == "cancel":
+        assert crew.call("cancel", crew.run).code == 0
+    else:
+        process.send_signal(signal.SIGINT)
+
+    done = crew.end(process)
+
+    assert done.code == 1, done
+    assert crew.state().marker is not None
+    assert crew.facts(CompletionMarkerEmitted) == []
+    assert "nightcrew resume" in crew.call("show", crew.run).out
+    marker(crew).rmdir()
+    assert crew.call("resume", crew.run).code == 1
+    assert len(crew.facts(CompletionMarkerEmitted)) == 1
+    assert told(marker(crew))["run_id"] == crew.run
 
 
 def test_a_marker_whose_folder_is_read_only(crew: Crew) -> None:

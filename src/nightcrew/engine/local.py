@@ -12,9 +12,8 @@ from contextlib import suppress
 from functools import partial
 from typing import NamedTuple
 
-from nightcrew.core import reducer
+from nightcrew.core import events as ev, reducer
 from nightcrew.core.effects import Ask, Effect, Land, Timer
-from nightcrew.core.events import Cancelled, EffectStarted, Entry, Event, HandlerCrashed, ParkAsked, Record, RecoveryEscalated
 from nightcrew.core.ids import EffectId, RunId
 from nightcrew.core.phases import landing
 from nightcrew.core.recovery import LAST_LEVEL
@@ -31,7 +30,7 @@ UNWRITABLE = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EROFS})  # what a disk
 PRINTED = "driver.log"  # in a run's folder: what a driver without a terminal prints
 PATIENCE_S = 1.0  # for a program of ours (git) that still runs when we leave to end by itself, and once it is told to
 
-OnEntry = Callable[[RunState, Entry], None]
+OnEntry = Callable[[RunState, ev.Entry], None]
 Enough = Callable[[RunState], bool]
 
 
@@ -52,7 +51,7 @@ class Driver:
         """Take the run's state from its journal; nothing is started yet. Once a state is `enough`, nothing is any more."""
         self._tools, self._run, self._lease, self._on_entry, self._enough = tools, run, lease, on_entry, enough
         self._flights: dict[EffectId, Flight] = {}
-        self._facts: asyncio.Queue[Event | Unusable | None] = asyncio.Queue()  # None: somebody rang
+        self._facts: asyncio.Queue[ev.Event | Unusable | None] = asyncio.Queue()  # None: somebody rang
         self._kept = 0
         self.state = folded(tools.journal, run)
 
@@ -67,8 +66,11 @@ class Driver:
         loop.add_reader(bell.fileno(), rung)
         try:
             while True:
+                stuck = self.state.marker is not None and self.state.marker.failures > 0
                 for number, word in self._tools.journal.words(self._run):
                     self._append(word, takes=(number,))
+                    if stuck and isinstance(word, ev.CancelAsked | ev.ParkAsked):  # who asks again will not wait (rulings 31)
+                        return self.state
                 if self._enough(self.state):
                     return self.state
                 await self._reconcile()
@@ -86,14 +88,14 @@ class Driver:
             bell.close()
             await self._let_go()
 
-    def say(self, word: Event) -> None:
+    def say(self, word: ev.Event) -> None:
         """Leave a word for this run, as any other process would."""
         self._tools.journal.say(self._run, self._tools.clock.now(), word)
 
-    def _append(self, event: Event, *, takes: tuple[int, ...] = ()) -> None:
+    def _append(self, event: ev.Event, *, takes: tuple[int, ...] = ()) -> None:
         """Write one fact and fold it; nobody is told before it is on disk."""
         at, seq = self._tools.clock.now(), self.state.seq
-        after = reducer.reduce(self.state, Entry(seq + 1, at, event))  # first: what cannot be folded is not written
+        after = reducer.reduce(self.state, ev.Entry(seq + 1, at, event))  # first: what cannot be folded is not written
         told = ""
         with suppress(Exception):  # a cache of a view: a run does not end because it cannot be told
             told = self._tools.headline(after)
@@ -112,15 +114,15 @@ class Driver:
         """Write the decisions that are due, start what is wanted, cancel what is not (law 3)."""
         while True:
             want = reducer.wanted(self.state)
-            due = next((w.event for w in want if isinstance(w, Record)), None)
-            fresh = next((w for w in want if not isinstance(w, Record) and w.key not in self.state.open), None)
+            due = next((w.event for w in want if isinstance(w, ev.Record)), None)
+            fresh = next((w for w in want if not isinstance(w, ev.Record) and w.key not in self.state.open), None)
             if due is not None:
                 # Before it is a fact: a death loses neither.
-                if isinstance(due, RecoveryEscalated) and due.to_level == LAST_LEVEL:
+                if isinstance(due, ev.RecoveryEscalated) and due.to_level == LAST_LEVEL:
                     await off(waits.tell, self._tools, self.state, f"stuck: {due.reason}")
                 self._append(due)
             elif fresh is not None:
-                self._append(EffectStarted(key=fresh.key, effect=fresh))
+                self._append(ev.EffectStarted(key=fresh.key, effect=fresh))
             else:
                 break
         wanted = {w.key for w in want if isinstance(w, Effect)}
@@ -131,21 +133,21 @@ class Driver:
             elif key not in wanted and not (flight and flight.stopping):
                 self._fly(opened, partial(_cancel, flight.task if flight else None), stopping=True)
 
-    def _fly(self, opened: Opened, work: Callable[[Effect, Ctx], Awaitable[Event]], *, stopping: bool) -> None:
+    def _fly(self, opened: Opened, work: Callable[[Effect, Ctx], Awaitable[ev.Event]], *, stopping: bool) -> None:
         effect, folder, tell = opened.effect, effect_folder(self._tools.home, opened.effect.key), self._facts.put_nowait
         ctx = Ctx(self._tools, self._run, opened.at, opened.begun, folder, tell, lambda: self.state, self._lease)
         self._flights[effect.key] = Flight(effect, asyncio.ensure_future(self._guarded(effect, work, ctx)), stopping)
 
-    async def _guarded(self, effect: Effect, work: Callable[[Effect, Ctx], Awaitable[Event]], ctx: Ctx) -> None:
+    async def _guarded(self, effect: Effect, work: Callable[[Effect, Ctx], Awaitable[ev.Event]], ctx: Ctx) -> None:
         try:
             self._tools.present()
-            fact: Event | Unusable = await work(effect, ctx)
+            fact: ev.Event | Unusable = await work(effect, ctx)
             self._tools.present()  # without the repository an answer says nothing about the work
         except Exception as error:  # noqa: BLE001 — the one boundary of the engine: our bug becomes a fact (rulings 7)
             fact = self._crashed(effect, error)
         self._facts.put_nowait(fact)
 
-    def _crashed(self, effect: Effect, error: Exception) -> HandlerCrashed | Unusable:
+    def _crashed(self, effect: Effect, error: Exception) -> ev.HandlerCrashed | Unusable:
         """Our own bug as a fact; but where nothing can be written or read any more, that, and the loop ends on it."""
         text = "".join(traceback.format_exception(error))
         try:
@@ -156,7 +158,7 @@ class Driver:
                 kept = self._tools.blobs.put(text.encode())
         except Unusable as broken:
             return broken
-        return HandlerCrashed(key=effect.key, reason=line(f"{type(error).__name__}: {error}"), traceback=kept)
+        return ev.HandlerCrashed(key=effect.key, reason=line(f"{type(error).__name__}: {error}"), traceback=kept)
 
     def _rests(self, *, wait: bool) -> bool:
         state, opened = self.state, [o.effect for o in self.state.open.values()]
@@ -181,13 +183,13 @@ class Driver:
         await asyncio.gather(*tasks, return_exceptions=True)
 
 
-async def _cancel(before: asyncio.Task[None] | None, effect: Effect, ctx: Ctx) -> Event:
+async def _cancel(before: asyncio.Task[None] | None, effect: Effect, ctx: Ctx) -> ev.Event:
     """Stop, wait until nothing is left, rescue; then the key is closed (rulings 6)."""
     if before is not None:
         before.cancel()
         with suppress(asyncio.CancelledError):
             await before
-    return Cancelled(key=effect.key, rescued=await handlers.stop(effect, ctx))
+    return ev.Cancelled(key=effect.key, rescued=await handlers.stop(effect, ctx))
 
 
 class Left(NamedTuple):
@@ -220,7 +222,7 @@ async def _drive(driver: Driver, *, wait: bool) -> Left:
     def told(number: int) -> None:
         got.append(number)
         if number == signal.SIGINT:
-            driver.say(ParkAsked(now=len(got) > 1))
+            driver.say(ev.ParkAsked(now=len(got) > 1))
         else:
             driving.cancel()
 
