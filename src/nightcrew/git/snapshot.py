@@ -124,7 +124,7 @@ def name_rescue(repo: Repo, run_id: str, commit: str, number: int = 1) -> str:
         try:
             git(repo, "update-ref", name, commit, NOTHING)
         except GitError:
-            if not git(repo, "rev-parse", "--verify", "-q", name, ok=(0, 1)):
+            if not git(repo, "for-each-ref", name):  # neither a ref nor a folder of refs is there
                 raise
             number += 1
         else:

@@ -85,6 +85,14 @@ def test_a_taken_rescue_name_is_passed_over(source: Path, pool: Pool, ws: Worksp
     assert git(source, "rev-parse", f"refs/nightcrew/rescue/{RUN}/1") == taken
 
 
+def test_a_rescue_name_that_is_a_folder_is_passed_over(source: Path, pool: Pool, ws: Workspace) -> None:
+    """A name below which others are leaves no room for a ref: the next number is taken."""
+    git(source, "update-ref", f"refs/nightcrew/rescue/{RUN}/2/strange", "HEAD")
+    write(ws.path, {"note.txt": "changed\n"})
+    found = snapshot.rescue(pool.repo, ws, RUN)
+    assert git(source, "show", f"{found.ref}:note.txt") == "changed"
+
+
 def test_every_commit_an_agent_made_is_reachable(source: Path, pool: Pool, ws: Workspace) -> None:
     """Other branches, detached heads, stashes, reset and amended commits: all of them (R13)."""
     start = git(ws.path, "rev-parse", "HEAD")
