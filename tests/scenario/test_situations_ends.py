@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 from collections.abc import Callable, Iterator
@@ -152,6 +153,25 @@ def read_only(folder: Path) -> Iterator[None]:
     finally:
         subprocess.run(["chattr", "-i", str(folder)], capture_output=True, check=False)
         folder.chmod(mode)
+
+
+def test_a_linked_worktree_that_is_gone(crew: Crew) -> None:
+    """Rulings 31: the checkout where a run was started may go, also while nobody drives it: it goes on, and its marker is in the main checkout."""
+    crew.solo(HOLDS, HOLDS | {"node": "dev-fix"}, gate="echo ill; exit 1", recovery={"ceiling": 1})
+    linked = crew.folder / "linked"
+    crew.git("worktree", "add", "-q", "-b", "theirs", str(linked))
+    process = crew.start("run", "write the note", cwd=linked)
+    crew.begun(process, "impl-A")
+    crew.kill(process)
+    shutil.rmtree(linked)
+    assert crew.call("show", crew.run).code == 0
+    (crew.played / "go").touch()
+
+    done = crew.call("resume", crew.run)
+
+    assert done.code == 1, done
+    assert crew.state().phase is PipelinePhase.Interrupted
+    assert told(marker(crew))["run_id"] == crew.run
 
 
 def test_the_marker_is_there_before_its_fact(crew: Crew) -> None:

@@ -59,7 +59,8 @@ async def emit(effect: EmitCompletionMarkerAndTerminate, ctx: Ctx) -> ev.Event:
     last = not failed and (state.marker.failures if state.marker else 0) + 1 >= TRIES
     try:
         await off(put, ctx.tools.journal.folder(ctx.run) / "completion_marker", text)
-        top = ctx.tools.marker_folder if ctx.tools.marker_folder.is_dir() else ctx.tools.repo.git_dir
+        here, main = ctx.tools.marker_folder, ctx.tools.journal.place(state.started.repo)
+        top = next((path for path in (here, main) if path.is_dir()), ctx.tools.repo.git_dir)
         if not await off(foreign, ctx.tools.repo, top):
             with suppress(OSError) if last else nullcontext():
                 await off(put, top / MARKER, text, 0o666)
