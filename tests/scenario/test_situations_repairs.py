@@ -3,6 +3,7 @@
 import pytest
 
 from nightcrew.core.events import EffectStarted, RecoveryAttempted, RecoverySucceeded, WorkspaceReset
+from support import repos
 from support.crew import Crew, Turn
 
 QUICK = {"pause": "1s", "pause_max": "1s", "ceiling": 6}
@@ -93,6 +94,24 @@ def test_a_dev_fix_that_is_rude_loses_nothing(crew: Crew, rude: str) -> None:
     assert crew.git("rev-parse", "main~1") == tip
     assert crew.shown("main", "note.txt").endswith("four\n")
     assert "cure.txt" in crew.git("ls-tree", "--name-only", "main")
+
+
+@pytest.mark.parametrize("who", ["gate", "dev-fix"])
+def test_a_link_to_the_persons_checkout_is_not_followed(crew: Crew, who: str) -> None:
+    """Law 8: where no sandbox holds files, a command or an agent may put a link in its workspace's place: what lies behind it is not touched."""
+    links = f"cd /; rm -rf $W; ln -s {crew.repo} $W"
+    gate = f"W=$PWD; {links}; exit 1" if who == "gate" else "echo ill; exit 1"
+    recovery = {"pause": "0.01s", "pause_max": "0.01s", "ceiling": 4}
+    crew.solo(repair(1, {"run": f"W=$PWD; {links}"}), pipeline=NO_ROUNDS, recovery=recovery, gate=gate, sandbox={"mode": "off"})
+    refs, head, status, files = repos.state(crew.repo)
+
+    done = crew.call("run", "write the note")
+
+    assert done.code == 1, done
+    refs_now, head_now, status_now, files_now = repos.state(crew.repo)
+    assert {name: commit for name, commit in refs_now.items() if "nightcrew" not in name} == refs
+    assert (head_now, status_now) == (head, status)
+    assert {name: data for name, data in files_now.items() if not name.startswith(".agent/")} == files
 
 
 def test_a_repair_is_one_commit(crew: Crew) -> None:

@@ -130,7 +130,8 @@ def _tidied(effect: RunCommands, ctx: Ctx, ws: Workspace) -> str:
             if (seen := snapshot.survey(ws)).head == work and not seen.unsaved:
                 return ""
         except (GitError, WorkspaceLost):
-            slots.remove(ws.git_dir)  # git cannot read what is left of it: all that was committed is ours already
+            if not ws.path.is_symlink():  # git cannot read what is left of it: all that was committed is ours already
+                slots.remove(ws.git_dir)
         return workspace.reset(ctx.tools.pool, ws, work)[1].ref
     return ""
 

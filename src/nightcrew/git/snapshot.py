@@ -213,7 +213,7 @@ def mended(repo: Repo, ws: Workspace) -> bool:
     """Whether a workspace was shut, or git could not read its `.git` (an empty index, a ref to nowhere), and can read what it has now."""
     if slots.opened(ws.path):
         return True
-    if not ws.git_dir.is_dir() or _readable(ws):
+    if ws.path.is_symlink() or not ws.git_dir.is_dir() or _readable(ws):
         return False
     record = read_record(ws.path.parent, ws.slot)
     remove(ws.git_dir / "index")
