@@ -25,6 +25,10 @@ from support import repos
 HANG_S = float(os.environ.get("HANG", "60"))
 """After this long a wait is a hang; no story is about times."""
 
+DROPS = "-dac_override,-dac_read_search"
+ANYBODY = ("setpriv", f"--bounding-set={DROPS}", f"--inh-caps={DROPS}") if os.geteuid() == 0 else ()
+"""Before a command line: it is held to the rights of files, as everybody but root is."""
+
 Turn = dict[str, Any]
 Steps = list[dict[str, Any]]
 
@@ -110,9 +114,7 @@ class Crew:
 
     def as_anybody(self) -> None:
         """From now on nightcrew is held to the rights of files, as everybody but root is."""
-        if os.geteuid() == 0:
-            drops = "-dac_override,-dac_read_search"
-            self.argv = ("setpriv", f"--bounding-set={drops}", f"--inh-caps={drops}", *self.argv)
+        self.argv = (*ANYBODY, *self.argv)
 
     def play(self, *turns: Turn) -> None:
         """Write the script; what it does not name is answered as by an agent that does its duty."""

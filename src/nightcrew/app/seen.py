@@ -82,9 +82,9 @@ def shown(seen: Seen, env: Mapping[str, str]) -> Story:
 
 
 def _rescues(seen: Seen, repo: str, env: Mapping[str, str]) -> list[str]:
+    asks = ("for-each-ref", "--format=%(refname)", f"refs/nightcrew/rescue/{seen.run}/")
     with suppress(UserError, GitError):  # where the repository is gone there are none
-        here = Checkout(seen.journal.place(repo), env)
-        return git(here, "for-each-ref", "--format=%(refname)", f"refs/nightcrew/rescue/{seen.run}/").split()
+        return git(Checkout(seen.journal.place(repo), env), *asks).split()
     return []
 
 

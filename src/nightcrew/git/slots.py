@@ -171,19 +171,19 @@ def hide_times(ws: Workspace) -> None:
 
 def remove(path: Path) -> None:
     """Remove a file, link or folder; a folder made read-only by somebody's tool too. What is not there is no error."""
-    if os.path.lexists(path) and (path.is_symlink() or not path.is_dir()):
-        if not os.access(path.parent, os.W_OK | os.X_OK):
-            os.chmod(path.parent, 0o700)
-        path.unlink()
-    elif path.exists():
+    if os.path.lexists(path) and not os.access(path.parent, os.W_OK | os.X_OK):
+        os.chmod(path.parent, 0o700)
+    if path.is_dir() and not path.is_symlink():
         opened(path)
         shutil.rmtree(path)
+    elif os.path.lexists(path):
+        path.unlink()
 
 
 def opened(top: Path) -> bool:
-    """Give us back the right to read files and to use folders, where a tool took it from us, in `top`; whether that was so anywhere."""
+    """Give us back the right to read files and to use folders, where a tool took it from us, in `top` (no link); whether that was so anywhere."""
     found = False
-    for folder, folders, files in chain([("", [str(top)], [])], os.walk(top)):
+    for folder, folders, files in chain([("", [str(top)], [])], () if top.is_symlink() else os.walk(top)):
         for name, rights in (*((name, 0o700) for name in folders), *((name, 0o400) for name in files)):
             path = Path(folder, name)
             if not path.is_symlink() and not os.access(path, rights >> 6):

@@ -106,9 +106,10 @@ def _set_up(pool: Pool, record: Record, *cleaning: str, then: Callable[[Workspac
     # A filter that cannot bring a large file's content leaves its pointer; what is committed still has to pass it.
     filters = {key.rpartition(".")[0] for key in repo.settings if key.startswith("filter.")}
     lenient = (word for name in filters for word in ("-c", f"{name}.required=false"))
-    git(ws, *lenient, "reset", "--hard", "-q", record.start)
-    if used:
-        git(ws, "clean", "-ffdq", *cleaning)
+    for words in ((*lenient, "reset", "--hard", "-q", record.start), *([("clean", "-ffdq", *cleaning)] if used else [])):
+        if run(ws, *words, ok=(0, 1, 128)).code:  # somebody's tool made folders read-only
+            slots.opened(ws.path)
+            git(ws, *words)
     if record.sees:
         slots.hide_times(ws)
     else:

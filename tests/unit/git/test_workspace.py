@@ -14,6 +14,7 @@ from nightcrew.git.slots import Workspace, WorkspaceLost, read_record, remove, v
 from nightcrew.git.snapshot import Rescued
 from nightcrew.git.workspace import Pool
 from support import disk
+from support.crew import ANYBODY
 from support.repos import (
     ODD_NAMES,
     add_submodule,
@@ -437,3 +438,30 @@ def test_filters_of_the_person_work_in_a_workspace(source: Path, tmp_path: Path)
     assert (ws.path / "a.loud").read_text() == "HELLO\n"
     assert git(ws.path, "status", "--porcelain") == ""
     assert "alias" not in (ws.git_dir / "config").read_text()
+
+
+SHUT = """
+import subprocess, sys
+from pathlib import Path
+from unit.git.test_workspace import RUN, git, head, pool_of, workspace
+
+pool, start = pool_of(Path(sys.argv[1]), Path(sys.argv[2])), head(Path(sys.argv[1]))
+for seat, also in (("one", ""), ("two", "&& mkdir no && touch no/f && chmod 0 no")):
+    mess = f"mkdir -p ro/in && touch ro/in/f {also} && chmod -R a-w ro && chmod a-w src ."
+    ws = workspace.lease(pool, RUN, seat, start, f"b/{seat}")
+    subprocess.run(["sh", "-c", mess], cwd=ws.path, check=True)
+    saved = workspace.reset(pool, ws, start)[1].ref
+    assert git(pool.repo.git_dir, "ls-tree", "-r", "--name-only", saved).split()[0] == ("no/f" if also else "note.txt"), saved
+    assert git(ws.path, "status", "--porcelain", "--ignored") == ""
+    subprocess.run(["sh", "-c", mess], cwd=ws.path, check=True)
+    assert workspace.release(pool, ws).ref == saved
+print(len(list(pool.root.glob("[!.]*.json"))))
+"""
+
+
+def test_folders_that_were_shut_keep_nobody_from_a_slot(source: Path, tmp_path: Path) -> None:
+    """What a tool made read-only or shut is rescued and cleared away, at a reset and for the next seat; nobody here is root."""
+    argv = [*ANYBODY, sys.executable, "-c", SHUT, str(source), str(tmp_path / "pool")]
+    env = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
+    done = subprocess.run(argv, env=env, capture_output=True, text=True, check=False)
+    assert (done.stdout, done.returncode) == ("1\n", 0), done.stderr
