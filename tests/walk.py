@@ -83,6 +83,7 @@ WALKS = {
     "steps": Walk(small("*", "AgentCooling StepFailed", ladder=SHORT), 4_000),
     "our bugs": Walk(small("*", "AgentCooling HandlerCrashed TurnLost", ladder=SHORT), 9_000),
     "competition": Walk(small("judge", "refused", ladder=Ladder(dev_fix=False, ceiling=2), **RIVALS), 1_900),
+    "rivals mended": Walk(small("judge dev-fix", "refused WorkCollected", ladder=Ladder(ceiling=2), **RIVALS), 15_000),
     "marker": Walk(
         small("marker commit", "StepFailed CompletionMarkerWriteFailed CompletionMarkerEmitted", "cancel park answer"), 13_000
     ),

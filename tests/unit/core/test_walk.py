@@ -91,6 +91,7 @@ MEANT: dict[str, Callable[[Event], object]] = {
     "landing": lambda e: isinstance(e, LandingRefused) and e.why == "unreachable",
     "commits": lambda e: isinstance(e, CommitRefused),
     "ends of a turn": lambda e: isinstance(e, TurnEnded) and e.outcome.kind is Class.SessionNotFound,
+    "rivals mended": lambda e: isinstance(e, WorkspaceReset),
 }
 """The fact that a walk is there for."""
 
