@@ -25,7 +25,7 @@ TABLE = {  # verb: the module of this room where it lives, and its one line of h
     "park": ("driving", "stop a run at the next safe point"),
     "cancel": ("driving", "end a run; its work is rescued"),
     "answer": ("driving", "answer a run's question"),
-    "fix": ("driving", "have findings of a finished run fixed"),
+    "fix": ("driving", "have findings of a ready or blocked run fixed"),
     "diff": ("driving", "the work of a run as a patch"),
     "clean": ("driving", "clear away what is proven landed or rescued"),
     "agents": ("standing", "who could work here, and who cools down"),
