@@ -246,8 +246,8 @@ def _of_recovery(step: Step) -> Iterator[Said]:
         case ev.RecoveryAttempted(level=level, attempt_count=n, target_phase=phase):
             yield "recovery", f"{f'attempt {n}: ' if n else ''}back to {phase} at level {level}, {RESETS[level]}"
         case ev.WorkspaceReset(key=key, head=head, rescued=ref, skipped=skipped) if opened := step.before.open.get(key):
-            left = f", {count(len(skipped), 'repair')} left out" if skipped else ""
-            yield "recovery", f"{opened.effect.seat} is set back to {head[:10]}{left}, rescued: {ref or 'nothing was unsaved'}"
+            more = (f", {count(len(skipped), 'repair')} left out" if skipped else "") + (f", rescued: {ref}" if ref else "")
+            yield "recovery", f"{opened.effect.seat} is set back to {head[:10]}{more}"
         case _:
             return
 
