@@ -89,7 +89,7 @@ def _landing(story: Story) -> Iterator[str]:
 
 # Title and contents of each part of a story, a topic of its lines or what makes them; a part without lines is left out.
 SECTIONS: dict[str, str | Callable[[Story], Iterator[str]]] = {
-    "Questions": "question", "Notes": "note", "Phases": "phase", "Seats": _seats,
+    "Questions": "question", "Notes": "note", "Your words": "word", "Phases": "phase", "Seats": _seats,
     "Chains": lambda told: (f"{role:<12} {' → '.join(ids)}" for role, ids in told.started.roles.chains.items()),
     "Handovers": "handover", "Cooling": "cooling", "Candidates": lambda told: rivals(told.candidates, told.winner, told.judging),
     "Advice": "advice", "Judging": "judging", "Review": "review", "Commands": "commands", "Recovery": "recovery", "Waits": "wait",
