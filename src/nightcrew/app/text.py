@@ -29,7 +29,7 @@ def told(story: Story, titles: Iterable[str] = ()) -> list[str]:
     """The whole story, or its sections with these titles."""
     stands, started = story.stands, story.started
     lines = [f"{stands.short} · {started.task.title}", f"  {stands.headline}"]
-    lines += [f"  next: {stands.next_command}"] if stands.next_command else []
+    lines += [f"  next: {stands.next_command}"] if stands.next_command not in {"", f"nightcrew show {stands.short}"} else []
     # How long a run that goes on has been at it, its facts do not tell.
     lasted = f", {span(story.last_at - story.began_at)}" if stands.exit_code != EXITS["running"] else ""
     where = f"target {started.target} · base {story.base[:10]} · sandbox {started.shelter}"

@@ -55,7 +55,7 @@ def _stands(state: RunState) -> tuple[str, str, str]:
     if state.refused:
         return "refused", state.refused, ""
     if state.phase is PipelinePhase.Interrupted:
-        return "interrupted", state.ended, resume.replace("resume", "show")
+        return "interrupted", state.ended, resume.replace("resume", "diff" if state.winning and state.winning.changed else "show")
     if marker is not None and marker.is_failure:
         return "interrupted", f"{marker.reason}; still putting things in order", resume
     if state.parked:
