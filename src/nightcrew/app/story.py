@@ -213,8 +213,7 @@ def _of_work(step: Step) -> Iterator[Said]:
         case ev.ParkAsked(now=now):
             yield "word", "stopping now" if now else "parking: what runs may end (once more stops it now)"
         case ev.FixAsked(findings=findings, reason=reason, stale=stale):
-            names = ", ".join(finding.id for finding in findings)
-            yield "word", f"a fix of {names} is asked for: {reason}" + (" (stale, allowed)" if stale else "")
+            yield "word", f"a fix of {', '.join(f.id for f in findings)} is asked for: {reason}{' (stale, allowed)' * stale}"
         case ev.HandedOver(handover=h):
             words, _, number = h.reason.rpartition(" ")  # seconds since the epoch are told as a time of day
             is_time = words == "cools down until" and number.isdigit()
@@ -228,7 +227,8 @@ def _of_work(step: Step) -> Iterator[Said]:
             more += [f"  | {text}" for r in results for text in r.output.tail.splitlines()[-TAIL_LINES:] if not r.green]
             yield "commands", f"{whose}{opened.effect.node} {red}" + (" (known)" if cached else ""), *more
         case ev.WorkCollected(change=change) if change.files:
-            yield "work", f"{whose}work collected: {size(change)}"
+            same = (was := step.before.winning) and was.change.tree == change.tree
+            yield "work", f"{whose}work collected: {size(change)} {'as before' if same else 'in all'}"
         case ev.BaseSynced(state="rebased" | "conflict" as state, tip=tip, paths=paths, note=note):
             how = f"conflict in {', '.join(paths)}" if state == "conflict" else note or "rebased"
             yield "work", f"the target moved to {tip[:10]}: {how}"
