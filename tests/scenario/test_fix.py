@@ -1,6 +1,7 @@
 """The operator picks findings of a run that stands: refused with nothing recorded, or fixed, reviewed and gated again."""
 
 import json
+import re
 
 import pytest
 
@@ -61,6 +62,7 @@ def test_one_finding_of_a_ready_run_is_fixed(crew: Crew) -> None:
     assert ([f.id for f in fact.findings], fact.reason, fact.stale) == (["R1-1-1"], WHY[1], False)
     assert len([e for e in crew.facts(CommandsEnded) if "/gate/" in e.key]) == 2
     told = crew.call("show", crew.run).out
+    assert f"a fix of R1-1-1 is asked for: {WHY[1]}" in told.partition("Your words")[2].partition("Phases")[0]
     assert "R1-1-1: addressed, says alpha" in told
     assert "R1-1-2: " not in told
     assert "R9-9-9, which it was not given" in told
@@ -156,6 +158,15 @@ def test_a_fixer_that_refuses_with_a_reason(crew: Crew) -> None:
     assert crew.seats()[3:] == ["alpha@fix"]
     assert crew.git("rev-parse", branch(crew)) == before
     assert "R1-1-1: rejected, the format forbids it" in crew.call("show", crew.run).out
+
+
+def test_a_fixer_that_does_nothing_and_says_nothing(crew: Crew) -> None:
+    """A fix that did not happen looks like none: the work is told as it was before, the finding as unreported."""
+    ready(crew, {"node": "fix", "do": [{"say": "I looked."}]})
+    done = asked(crew, "R1-1-1", *WHY)
+    assert done.code == 0, done
+    assert "R1-1-1: unreported, alpha says nothing of it" in done.out
+    assert re.search(r"work collected: 1 file, \+\d+ -\d+ as before", done.out)
 
 
 def test_a_panel_of_two_is_two_processes_at_once(crew: Crew) -> None:

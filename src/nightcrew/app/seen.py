@@ -82,7 +82,7 @@ def shown(seen: Seen, env: Mapping[str, str]) -> Story:
 
 
 def _rescues(seen: Seen, repo: str, env: Mapping[str, str]) -> list[str]:
-    asks = ("for-each-ref", "--format=%(refname)", f"refs/nightcrew/rescue/{seen.run}/")
+    asks = ("for-each-ref", "--sort=version:refname", "--format=%(refname)", f"refs/nightcrew/rescue/{seen.run}/")
     with suppress(UserError, GitError):  # where the repository is gone there are none
         return git(Checkout(seen.journal.place(repo), env), *asks).split()
     return []

@@ -257,7 +257,7 @@ def _of_fix(who: str, at: Reviewing) -> Iterator[Said]:
     asked, said = [f.id for f in asked_to_fix(at)], at.fixed or work.FixReport(())
     words = dict.fromkeys(said.addressed, f"addressed, says {who}")
     words |= {name: f"rejected, {why}" for name, why in said.rejected.items()}
-    yield from (("review", f"{name}: {words.get(name, f'no word from {who}')}") for name in asked)
+    yield from (("review", f"{name}: {words.get(name, f'unreported, {who} says nothing of it')}") for name in asked)
     if strange := [name for name in words if name not in asked]:
         yield "note", f"{who} speaks of {', '.join(strange)}, which it was not given"
 

@@ -66,7 +66,7 @@ def output_advances(outcome: Outcome, call: Call, retries: int, reasks: int = RE
 
 def signature_of(reason: str) -> str:
     """A reason with what varies folded away: lower case, digits, paths; at most 120 characters."""
-    text = re.sub(r"(?:[a-z]:)?[~.]?(?:/[^\s/:'\"]+)+", "<path>", line(reason, 400).lower())
+    text = re.sub(r"(?:[a-z]:)?[~.]?(?:/[^\s/:'\"`]+)+", "<path>", line(reason, 400).lower())
     return re.sub(r"\d+", "0", text)[:120]
 
 

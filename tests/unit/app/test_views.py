@@ -147,6 +147,10 @@ def test_a_cancelled_run_is_interrupted_before_its_marker_is_written() -> None:
     assert conclusion(world.state).exit_code == 1
     assert conclusion(world.state).word == "interrupted"
     assert "cancelled by the operator" in conclusion(world.play().state).headline
+    assert conclusion(world.state).next_command == "nightcrew show a1b2"
+    late = World().play(lambda s: s.phase is PipelinePhase.FinalValidation)
+    late.tell(ev.CancelAsked())
+    assert conclusion(late.play().state).next_command == "nightcrew diff a1b2"  # there is work to see
 
 
 def test_running_names_phase_and_seats() -> None:

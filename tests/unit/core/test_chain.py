@@ -405,6 +405,7 @@ def test_a_signature_folds_what_varies() -> None:
     """Case, digits and paths do not make two failures different; it is at most 120 characters."""
     one = chain.signature_of("Crash 17 in /home/a/x.py:3\nmore")
     assert one == chain.signature_of("crash 4 in ~/b/y.py:99")
+    assert chain.signature_of("gate `test -e /srv/never` is red") == "gate `test -e <path>` is red"
     assert len(chain.signature_of("x" * 500)) == 120
 
 
