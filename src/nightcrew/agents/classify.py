@@ -173,8 +173,7 @@ def _starts(text: str, end: Exit | None) -> list[int]:
     """Where the words of errors begin; after a good end only at the very beginning."""
     frame, hard = table().shapes["frame"], table().shapes["hard"]
     first = None if end is None or end.code else re.match(r"\s*", text)
-    starts = (at.start() for at in frame.finditer(text))
-    return [at for at in starts if not first or (at <= first.end() and hard.match(text, at))]
+    return [at for at in (at.start() for at in frame.finditer(text)) if not first or (at <= first.end() and hard.match(text, at))]
 
 
 def failure(text: str, now: float, zone: str, whole: str = "") -> Told:
@@ -205,8 +204,7 @@ def known(text: str) -> tuple[Class | None, str]:
 def plain(text: str) -> tuple[str, ...]:
     """A text as the table is written: lower case, codes as words, no names of source files, quotes straight, blanks folded; once more without the wraps."""
     readings = (table().shapes["source"].sub(" ", one) for one in resets.readings(text))
-    split = (re.sub(r"(?<=[a-z0-9])(?=[A-Z])|[_-]", " ", one).lower() for one in readings)
-    return tuple(" ".join(one.split()) for one in split)
+    return tuple(" ".join(one.split()) for one in (re.sub(r"(?<=[a-z0-9])(?=[A-Z])|[_-]", " ", one).lower() for one in readings))
 
 
 def _is_notice(answer: str) -> bool:
@@ -323,8 +321,7 @@ def one_line(text: str, width: int = 160) -> str:
 
 def last_line(output: bytes) -> str:
     """The last line of some output that is not blank, for a reason; only the end of a long output is looked at."""
-    lines = output[-8192:].decode(errors="replace").split("\n")
-    return next((told for line in reversed(lines) if (told := one_line(line))), "")
+    return next((told for line in reversed(output[-8192:].decode(errors="replace").split("\n")) if (told := one_line(line))), "")
 
 
 def answered(text: str) -> Judged:

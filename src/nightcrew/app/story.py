@@ -216,8 +216,7 @@ def _of_work(step: Step) -> Iterator[Said]:
             yield "word", f"a fix of {', '.join(f.id for f in findings)} is asked for: {reason}{' (stale, allowed)' * stale}"
         case ev.HandedOver(handover=h):
             words, _, number = h.reason.rpartition(" ")  # seconds since the epoch are told as a time of day
-            is_time = words == "cools down until" and number.isdigit()
-            why = f"{words} {clock(float(number), h.at)}" if is_time else h.reason
+            why = f"{words} {clock(float(number), h.at)}" if words == "cools down until" and number.isdigit() else h.reason
             why = why if h.fail is work.FailClass.Other else f"{h.fail}: {why}"
             yield "handover", f"{where(h.node, h.seat)}: {h.from_agent} → {h.to_agent} ({why})"
         case ev.CommandsEnded(results=results, cached=cached) if opened:

@@ -169,8 +169,7 @@ def demo(*, crash: bool) -> int:
         click.echo("nightcrew was killed with -9 while an agent works. The agent works on; resuming.\n")
     with screen(where.env) as show:
         left = control.drive(where.run, where.env, on_entry=demo.meddling(where, show))
-    told = text.told(story.story(seen(where.env, where.run).entries()))
-    click.echo("\n".join(["", *told, "", demo.history(where), ""]))
+    click.echo("\n".join(["", *text.told(story.story(seen(where.env, where.run).entries())), "", demo.history(where), ""]))
     us = shlex.join(["env", f"NIGHTCREW_HOME={where.env['NIGHTCREW_HOME']}", sys.executable, "-m", "nightcrew"])
     click.echo(f"Look around: cd {where.project} && {us} show\nClear it away: rm -rf {where.root}")
     return conclusion(left.state).exit_code

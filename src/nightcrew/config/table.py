@@ -33,8 +33,7 @@ def read(shape: Shape, value: Any, spot: Spot, said: Said) -> Any:
         said += [((*spot, key), UserError("unknown key", near(key, shape))) for key in value if key not in shape]
         return {key: read(shape[key], one, (*spot, key), said) for key, one in value.items() if key in shape}
     if isinstance(shape, Many) and (not shape.wanted or (value and isinstance(value, list))):
-        items = value if isinstance(value, list) else [value]
-        got = tuple(read(shape.of, one, (*spot, n), said) for n, one in enumerate(items))
+        got = tuple(read(shape.of, one, (*spot, n), said) for n, one in enumerate(value if isinstance(value, list) else [value]))
         return None if None in got else got
     if isinstance(shape, Mapping | Many):
         wanted = "a table" if isinstance(shape, Mapping) else shape.wanted

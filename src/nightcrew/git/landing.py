@@ -189,8 +189,7 @@ def drop_run(repo: Repo, run_id: str, proven: str = "", lost: tuple[str, ...] = 
     loose: set[str] = set()
     if found and not held:
         commits = "".join(f"{commit}\n" for _, commit, _ in found).encode()
-        elsewhere = ("--not", f"--exclude={prefix}*", "--all", "--not", "--stdin")
-        loose = set(git(repo, "rev-list", *elsewhere, stdin=commits).split())
+        loose = set(git(repo, "rev-list", "--not", f"--exclude={prefix}*", "--all", "--not", "--stdin", stdin=commits).split())
     safe_trees = {tree for _, commit, tree in found if commit not in loose}
     ours = f"{prefix}neutral/"  # the work as judges saw it: the work itself has a ref of its own
     kept = {name for name, commit, tree in found if commit in loose and tree not in safe_trees and not name.startswith(ours)}

@@ -130,8 +130,7 @@ def run(place: Place, *args: str, profile: Profile = PLAIN, stdin: bytes = b"", 
         if timeout := which("timeout", path=full.get("PATH")):
             bounds = (timeout, "-k", "5", f"{profile.limit_s * 1.1 + 1:.0f}")
     # Settings on the command line are stronger than any file.
-    settings = (word for key, value in profile.settings for word in ("-c", f"{key}={value}"))
-    words = (*bounds, "git", *settings, *options, *args)
+    words = (*bounds, "git", *(word for key, value in profile.settings for word in ("-c", f"{key}={value}")), *options, *args)
     until, pause = time.monotonic() + LOCK_WAIT_S, 0.02
     while True:
         ended = call(words, cwd=cwd, env=full, stdin=stdin, timeout_s=profile.limit_s)

@@ -143,8 +143,7 @@ def _already(state: RunState, label: Label) -> bool:
         return False
     if candidate.claim is not None:
         return candidate.claim.word == "already_done" and bool(candidate.claim.evidence.strip())
-    only_edits = agent_of(state, candidate.agent).answers == (Answers.Edit,)
-    return only_edits and state.preflight is not None and state.preflight.green
+    return agent_of(state, candidate.agent).answers == (Answers.Edit,) and state.preflight is not None and state.preflight.green
 
 
 def _lane(state: RunState, label: Label) -> Lane:

@@ -11,8 +11,7 @@ def _wants(state: RunState) -> tuple[Want, ...]:
         drop = keyed(state, DropWorkspaces(node="finalize"))
         return (Want(drop, lambda now, _effect, _event: completed(now.but(dropped=True, workspaces={}))),)
     how = "ready" if state.landing is None or state.landing.mode == "branch" else "landed"
-    marker = EmitCompletionMarkerAndTerminate(node="marker", is_failure=False, reason=state.already or how)
-    return (Want(keyed(state, marker)),)
+    return (Want(keyed(state, EmitCompletionMarkerAndTerminate(node="marker", is_failure=False, reason=state.already or how))),)
 
 
 PHASE = Phase(lambda state: state.but(dropped=False), wants=_wants)

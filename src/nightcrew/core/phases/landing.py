@@ -89,13 +89,11 @@ def _refused(state: RunState, event: events.LandingRefused) -> RunState:
 
 
 def _waits(state: RunState, times: int, why: str) -> RunState:
-    wait = min(LONGEST_WAIT_S, FIRST_WAIT_S * 2 ** min(times - 1, 10))
-    return _at(state, step="wait", wait_until=state.at + wait, refusal=why)
+    return _at(state, step="wait", wait_until=state.at + min(LONGEST_WAIT_S, FIRST_WAIT_S * 2 ** min(times - 1, 10)), refusal=why)
 
 
 def _fails(state: RunState, why: str, detail: str, output: Blob | None) -> RunState:
-    reason = f"landing on {state.started.target} refused: {detail}"
-    return fails(state, why, reason, NODE, detail=output, sign=f"{why} {detail}")
+    return fails(state, why, f"landing on {state.started.target} refused: {detail}", NODE, detail=output, sign=f"{why} {detail}")
 
 
 def _back_to_gate(state: RunState) -> RunState:
