@@ -192,3 +192,32 @@ def test_a_fixer_that_makes_what_git_takes_from_nobody(crew: Crew, branch: str) 
     assert "in/.GIT/config" in crew.facts(WorkCollected)[-1].notes[0]
     assert ".gitmodules" in crew.call("show").out
     assert crew.facts(StepFailed) == []
+
+
+@pytest.mark.parametrize("odd", [".GIT/error: x", ".GIT/a\nerror: b'"])
+def test_a_fixer_whose_file_reads_like_an_error(crew: Crew, odd: str) -> None:
+    """Whatever the name looks like of what git refuses, only that is left out."""
+    makes: Turn = {"node": "gate-fix", "agent": "gamma", "do": [{"write": "well.txt"}, {"write": odd}]}
+    fixed(crew, makes, gate=f"test -e well.txt || {ILL}", rounds=1)
+
+    done = crew.call("run", "write the note")
+
+    assert done.code == 0, done
+    assert "well.txt" in crew.git("ls-tree", "-r", "--name-only", "main").splitlines()
+    assert crew.facts(WorkCollected)[-1].notes
+    assert crew.facts(StepFailed) == []
+
+
+def test_a_fixer_that_digs_too_deep(crew: Crew) -> None:
+    """Folders so deep that no call reaches the file in them are left out, which is told, and cleared away, so that the slot serves the next run."""
+    digs = "import os\nfor _ in range(40):\n os.mkdir('d' * 200)\n os.chdir('d' * 200)\nopen('f', 'w').close()"
+    makes: Turn = {"node": "gate-fix", "agent": "gamma", "do": [{"write": "well.txt"}, {"run": f'python3 -c "{digs}"'}]}
+    fixed(crew, makes, gate=f"test -e well.txt || {ILL}", rounds=1)
+
+    done = crew.call("run", "write the note")
+
+    assert done.code == 0, done
+    assert crew.git("ls-tree", "-r", "--name-only", "main").splitlines() == ["note.txt", "src/code.py", "well.txt"]
+    assert "dddd" in crew.facts(WorkCollected)[-1].notes[0]
+    assert crew.call("run", "once more").code == 0
+    assert crew.facts(StepFailed) == crew.facts(HandlerCrashed) == []

@@ -186,7 +186,7 @@ def opened(top: Path) -> bool:
     for folder, folders, files in chain([("", [str(top)], [])], () if top.is_symlink() else os.walk(top)):
         for name, rights in (*((name, 0o700) for name in folders), *((name, 0o400) for name in files)):
             path = Path(folder, name)
-            if not path.is_symlink() and not os.access(path, rights >> 6):
+            if not os.path.islink(path) and not os.access(path, rights >> 6):
                 with suppress(OSError):  # somebody else's
                     path.chmod(path.stat().st_mode | rights)
                     found = os.access(path, rights >> 6) or found

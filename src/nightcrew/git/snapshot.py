@@ -14,7 +14,8 @@ from nightcrew.git.repo import NOTHING, Repo, ref
 from nightcrew.git.sealed import AS_IS, FETCH, Env, GitError, git, run
 from nightcrew.git.slots import ALTERNATES, Record, Workspace, WorkspaceLost, read_record, remove
 
-_INVALID = re.compile(r"^error: invalid path '(.*)'$", re.MULTILINE)
+_INVALID = re.compile(r"(?ms)^error: invalid path '(.*?)'\nerror: unable to add '\1' to index$")  # whatever the name looks like
+DEEP = re.compile(r"(?m)^warning: could not open directory '([^\n]{3500,})")  # no call reaches so far; git cuts its words off
 LARGE = 50 * 1024 * 1024  # files above this many bytes are listed, not rescued (rulings 20)
 
 
@@ -58,7 +59,7 @@ def survey(ws: Workspace) -> Survey:
 def absorb(repo: Repo, ws: Workspace, run_id: str) -> Survey:
     """One look; a repository that a tool made inside the tree becomes a plain folder (git would take an empty link), its history is rescued."""
     seen = survey(ws)
-    nested = [ws.path / path for path in seen.untracked if path.endswith("/") and (ws.path / path / ".git").exists()]
+    nested = [ws.path / path for path in seen.untracked if path.endswith("/") and os.path.exists(ws.path / path / ".git")]
     for path in nested:
         swallow(repo, path / ".git", run_id)
     return absorb(repo, ws, run_id) if nested else seen
@@ -134,7 +135,7 @@ def name_rescue(repo: Repo, run_id: str, commit: str, number: int = 1) -> str:
 def files_tree(ws: Workspace, seen: Survey, without: Iterable[str] = ()) -> tuple[str, tuple[str, ...]]:
     """The tree of the files as they are (ignored ones left out), and the paths too large for it; index and files stay untouched."""
     files = {path: ws.path / path for path in (*seen.changed, *seen.untracked)}
-    large = tuple(name for name, path in files.items() if path.is_file() and path.lstat().st_size > LARGE)
+    large = tuple(name for name, path in files.items() if os.path.isfile(path) and path.lstat().st_size > LARGE)
     scratch = ws.git_dir / "nightcrew-index"
     try:
         if (ws.git_dir / "index").exists():
@@ -150,10 +151,10 @@ def stage(ws: Workspace, without: Iterable[str] = (), env: Env = AS_IS) -> tuple
     """Have the index hold the files as they are, but for some; gives those that git takes from nobody (`.GIT/config`), which are left out."""
     words = ("add", "-A", "--ignore-errors", "--", ".", *(f":(exclude,literal){path}" for path in without))
     said = run(ws, *words, ok=(0, 1), env=env)
-    left = _INVALID.findall(wrong := os.fsdecode(said.err))
-    if said.code and 2 * len(left) != wrong.count("error: "):  # two lines for each; anything else is a failure
+    wrong = os.fsdecode(said.err)
+    if said.code and re.search(r"^(error|fatal): ", _INVALID.sub("", wrong), re.MULTILINE):  # anything else is a failure
         raise GitError(words, said)
-    return tuple(left)
+    return (*_INVALID.findall(wrong), *DEEP.findall(wrong))
 
 
 def bring(repo: Repo, git_dir: Path, *refspecs: str, ok: tuple[int, ...] = (0,)) -> None:

@@ -1,6 +1,7 @@
 """Workspaces: the pool of slots of one repository, leased to seats, reset, filled with local files, given back (rulings 15, 43)."""
 
 import hashlib
+import os
 import shutil
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
@@ -107,8 +108,10 @@ def _set_up(pool: Pool, record: Record, *cleaning: str, then: Callable[[Workspac
     filters = {key.rpartition(".")[0] for key in repo.settings if key.startswith("filter.")}
     lenient = (word for name in filters for word in ("-c", f"{name}.required=false"))
     for words in ((*lenient, "reset", "--hard", "-q", record.start), *([("clean", "-ffdq", *cleaning)] if used else [])):
-        if run(ws, *words, ok=(0, 1, 128)).code:  # somebody's tool made folders read-only
+        if (said := run(ws, *words, ok=(0, 1, 128))).code:  # somebody's tool made folders read-only, or too deep for a call
             slots.opened(ws.path)
+            for name in snapshot.DEEP.findall(os.fsdecode(said.err)):
+                slots.remove(Path(os.fsdecode(os.fsencode(ws.path / name)[:3500])).parent)
             git(ws, *words)
     if record.sees:
         slots.hide_times(ws)
