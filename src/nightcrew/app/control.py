@@ -124,7 +124,7 @@ def _housed(journal: Journal, run: RunId, repo: here.Repo, text: str) -> tuple[T
         folder.mkdir(mode=0o700, parents=True)
     kept = Blobs(folder / "blobs", journal.redactor).put(text.encode())
     journal.set_place(f"checkout/{run}", top)  # a linked worktree may go before the run is over, the main checkout stays
-    journal.set_place(repo_id(repo), repo.git_dir.parent if repo.git_dir.name == ".git" else top)
+    journal.set_place(repo_id(repo), Path(git(repo, "worktree", "list", "--porcelain").splitlines()[0].removeprefix("worktree ")))
     here.exclude(repo, f"/{MARKER.parts[0]}/")
     note = why and f"{why}: only the run's own completion marker is written"
     return Task(text.strip().splitlines()[0].strip()[:TITLE], kept), note
