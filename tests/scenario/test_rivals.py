@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from nightcrew.core.effects import StartTurn
-from nightcrew.core.events import DevFixTriggered, EffectStarted, RecoverySucceeded
+from nightcrew.core.events import DevFixTriggered, EffectStarted, RecoveryAttempted, RecoverySucceeded, WorkspaceReset
 from nightcrew.journal.blobs import Blobs
 from nightcrew.redact import NAMELESS
 from support.crew import LOCAL, Crew, Turn
@@ -119,6 +119,20 @@ def test_what_judges_need_is_mended_on_the_base(crew: Crew) -> None:
     assert crew.git("for-each-ref", "--format=%(refname)", "refs/nightcrew").split() == [
         f"refs/nightcrew/{crew.run}/{x}" for x in "BC"
     ]
+
+
+def test_a_repair_that_one_rival_cannot_take(crew: Crew) -> None:
+    """Rulings 27: a repair that conflicts with one candidate is kept from that one alone; once all start over, all begin with it."""
+    lame = [{"node": "judge", "turn": n, "do": [{"notice": "refused", "reason": "no tool"}]} for n in range(1, 9)]
+    mend = {"node": "dev-fix", "turn": 1, "do": [{"write": "tool", "text": "mended"}, {"say": "Made the tool."}]}
+    mine = {"node": "implement", "label": "A", "turn": 1, "do": [NOTE, {"write": "tool", "text": "mine"}, DONE]}
+    competing(crew, mine, *lame, mend, recovery={"pause": "0.01s", "pause_max": "0.02s"}, limits={"turns": 300})
+
+    assert landed(crew) == "four, A\n"
+
+    assert max(fact.level for fact in crew.facts(RecoveryAttempted)) >= 3
+    assert [len(fact.skipped) for fact in crew.facts(WorkspaceReset)][:3].count(1) == 1
+    assert crew.shown("main", "tool") == "mended\n"
 
 
 @pytest.mark.parametrize("mode", ["bwrap", "off"])

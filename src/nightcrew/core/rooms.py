@@ -67,14 +67,19 @@ def was_reset(state: RunState, effect: effects.ResetWorkspace, event: events.Wor
     due, space = state.rewinds.get(effect.seat), state.workspaces.get(effect.seat)
     if due is None or space is None or due != (effect.start, effect.repairs):
         return state
+    # Of rivals that are all set back, one whose work a repair conflicts with is no reason to keep it from the others.
+    first = state.winning is not None or not any(s.startswith("impl-") and s not in state.rewinds for s in state.workspaces)
     state = with_space(state, effect.seat, space, start=event.head, tree=event.tree)
     state = state.but(rewinds=without(state.rewinds, effect.seat))
     if candidate := state.candidates.get(effect.label):
         state = with_candidate(state, candidate, change=candidate.change.but(head=event.head, tree=event.tree))
     if state.trouble is None:
         return state
-    repairs = tuple(r.but(left_out=r.left_out or r.commit in event.skipped) for r in state.trouble.repairs)
-    if effect.as_one:  # those on top are one now; those that conflict this time are told of once more, then forgotten
+    repairs = tuple(
+        r.but(left_out=(first or r.left_out) and r.commit in event.skipped) if r.commit in effect.repairs else r
+        for r in state.trouble.repairs
+    )
+    if effect.as_one and first:  # those on top are one now; those that conflict this time are told of once more, then forgotten
         on_top = [r for r in repairs if r.commit in effect.repairs and not r.left_out]
         told = line("; ".join(r.summary for r in reversed(on_top)), 400)
         repairs = tuple(r for r in repairs if (r.commit in effect.repairs) == r.left_out)
