@@ -89,6 +89,25 @@ def test_who_will_not_wait_for_a_marker_leaves(crew: Crew, word: str) -> None:
     assert told(marker(crew))["run_id"] == crew.run
 
 
+def test_a_cancel_tries_a_marker_that_could_not_be_written(crew: Crew) -> None:
+    """Rulings 31: its driver gone and its place free again, `cancel` ends the run there and then; it neither leaves at once nor waits the pause."""
+    crew.solo(HOLDS, recovery={"pause": "1h", "pause_max": "1h"})
+    process = crew.start("run", "write the note")
+    crew.begun(process, "impl-A")
+    marker(crew).mkdir(parents=True)
+    crew.call("cancel", crew.run)
+    crew.until(lambda e: isinstance(e, CompletionMarkerWriteFailed), process)
+    crew.kill(process)
+    marker(crew).rmdir()
+
+    done = crew.call("cancel", crew.run)
+
+    assert done.code == 0, done
+    assert crew.state().phase is PipelinePhase.Interrupted
+    assert len(crew.facts(CompletionMarkerEmitted)) == 1
+    assert told(marker(crew))["run_id"] == crew.run
+
+
 def test_a_marker_whose_folder_is_read_only(crew: Crew) -> None:
     """R10: nothing can be made in its folder: told as a fact, still AwaitingDevFix; made writable, there is one end."""
     crew.solo(HOLDS, recovery={"pause": "1s", "pause_max": "1s"})
@@ -172,6 +191,24 @@ def test_a_linked_worktree_that_is_gone(crew: Crew) -> None:
     assert done.code == 1, done
     assert crew.state().phase is PipelinePhase.Interrupted
     assert told(marker(crew))["run_id"] == crew.run
+
+
+def test_a_linked_worktree_of_a_bare_repository_that_is_gone(crew: Crew) -> None:
+    """Rulings 31: with nothing but linked worktrees (a bare `.bare` beside them) the run goes on in the bare repository itself."""
+    crew.solo(HOLDS)
+    bare, linked = crew.folder / "project/.bare", crew.folder / "project/mine"
+    crew.git("clone", "-q", "--bare", str(crew.repo), str(bare))
+    crew.git("-C", str(bare), "worktree", "add", "-q", str(linked), "mine")
+    process = crew.start("run", "write the note", cwd=linked)
+    crew.begun(process, "impl-A")
+    crew.kill(process)
+    shutil.rmtree(linked)
+    (crew.played / "go").touch()
+
+    done = crew.call("resume", crew.run)
+
+    assert done.code == 0, done
+    assert told(bare / ".agent/tmp/completion_marker")["run_id"] == crew.run
 
 
 def test_the_marker_is_there_before_its_fact(crew: Crew) -> None:

@@ -63,7 +63,8 @@ def _told(state: RunState, event: ev.Event) -> RunState:
         case ev.ResumeAsked():
             return state.but(parked=False, park_now=False)
         case ev.CancelAsked(reason=reason):
-            return recovery.ending(state.but(parked=False, park_now=False), reason)
+            state = recovery.ending(state.but(parked=False, park_now=False), reason)
+            return state.within("marker", wait_until=0.0) if state.marker else state  # somebody waits: tried now
         case ev.Answered():
             return _replied(state, event)
         case ev.LimitReached():

@@ -65,12 +65,13 @@ class Driver:
 
         loop.add_reader(bell.fileno(), rung)
         try:
+            stuck = False  # what was said before we came leaves us one try
             while True:
-                stuck = self.state.marker is not None and self.state.marker.failures > 0
                 for number, word in self._tools.journal.words(self._run):
                     self._append(word, takes=(number,))
                     if stuck and isinstance(word, ev.CancelAsked | ev.ParkAsked):  # who asks again will not wait (rulings 31)
                         return self.state
+                stuck = self.state.marker is not None and self.state.marker.failures > 0
                 if self._enough(self.state):
                     return self.state
                 await self._reconcile()
