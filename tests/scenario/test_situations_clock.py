@@ -56,10 +56,15 @@ def begin(crew: Crew) -> RunId:
     return crew.run
 
 
-def drive(crew: Crew, run: RunId, seen: Callable[[RunState, Entry], None] = lambda _state, _entry: None) -> RunState:
-    """Drive a run here on the hurried clock until it rests."""
+def drive(
+    crew: Crew,
+    run: RunId,
+    seen: Callable[[RunState, Entry], None] = lambda _state, _entry: None,
+    shown: Callable[[float], float] = lambda at: at,
+) -> RunState:
+    """Drive a run here on the hurried clock until it rests; `shown` is what the machine says the time is."""
     clock = Hurried()
-    tools = control.open_tools(run, crew.env, 4, Clock(clock.now, clock.now, clock.sleep))
+    tools = control.open_tools(run, crew.env, 4, Clock(lambda: shown(clock.now()), clock.now, clock.sleep))
     lease = tools.journal.acquire(run)
     try:
         return local.drive(local.Driver(tools, run, lease, seen)).state
@@ -257,3 +262,22 @@ def test_a_very_long_sleep_is_told_once(crew: Crew) -> None:
     assert end.phase is PipelinePhase.Complete
     assert [line for line in told.read_text().splitlines() if "waiting for alpha" in line and "hours" in line] != []
     assert len([line for line in told.read_text().splitlines() if "hours" in line]) == 1
+
+
+def test_a_clock_that_was_ahead(crew: Crew) -> None:
+    """A clock that is a day ahead for a while and then set right: a reset in an hour is slept for an hour, and asked for once, not again and again."""
+    spent: Turn = {"node": "implement", "turn": 1, "do": [{"notice": "quota", "reason": "spent", "reset_in": 3600}]}
+    crew.solo(spent)
+    ahead = [86400.0]
+
+    def seen(_state: RunState, entry: Entry) -> None:
+        if isinstance(entry.event, EffectBegun) and "/StartTurn/" in entry.event.key:
+            ahead[0] = 0.0
+        assert entry.seq < 200
+
+    end = drive(crew, begin(crew), seen, lambda at: at + ahead[0])
+
+    assert end.phase is PipelinePhase.Complete
+    assert crew.seats() == ["alpha@implement", "alpha@implement", "alpha@commit"]
+    first, second = [e.at for e in crew.entries() if isinstance(e.event, EffectBegun) and "/StartTurn/implement" in e.event.key]
+    assert second - (first - 86400) > 3500

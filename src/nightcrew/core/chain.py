@@ -147,7 +147,7 @@ def _answered(state: RunState, wish: Wish, effect: Effect, event: EffectAnswer) 
             lost = Outcome(kind=Class.Crashed, reason="the turn vanished three times in a row")
             return _ended(state, wish, call.but(reasked=1), lost)
         case AgentCooling(agent=agent, until=until):
-            return _cooled(state.but(cooling={**state.cooling, agent: until}), wish, call)
+            return _cooled(state.but(cooling={**state.cooling, agent: until + state.behind_s}), wish, call)
         case TimerFired():
             return _keep(state, call, at=call.first if call.sleeping else call.at, wait_until=0.0, sleeping=False)
         case _:
@@ -177,7 +177,7 @@ def _ended(state: RunState, wish: Wish, call: Call, outcome: Outcome) -> RunStat
     if outcome.kind in COLD or not state.seats[seat].reported:
         state = forgotten(state, seat)  # the id was offered, and may be taken
     if outcome.kind is Class.Quota and outcome.reset_at:
-        state = state.but(cooling={**state.cooling, agent: outcome.reset_at})
+        state = state.but(cooling={**state.cooling, agent: outcome.reset_at + state.behind_s})
     if not output_advances(outcome, call, state.settings.pipeline.retries, wish.reasks):
         return _again(state, call, outcome)
     alike = wish.node in ROSTER_NODES and "" != call.before == failure_of(outcome)[2]

@@ -30,7 +30,7 @@ def begin(entry: ev.Entry) -> RunState:
 def reduce(state: RunState, entry: ev.Entry) -> RunState:
     """The state after one more fact. Total: what is late, doubled or unknown changes nothing but the clock and the bill."""
     spend = state.spend.but(wall_s=state.spend.wall_s + (max(0.0, entry.at - state.at) if busy(state) else 0.0))
-    state = state.but(seq=entry.seq, at=max(state.at, entry.at), spend=spend)
+    state = state.but(seq=entry.seq, at=max(state.at, entry.at), behind_s=max(0.0, state.at - entry.at), spend=spend)
     return _advance(_fold(state, entry.event))
 
 

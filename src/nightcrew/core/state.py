@@ -225,7 +225,8 @@ class RunState(Data, frozen=True, omit_defaults=True, kw_only=True):
     resets: dict[str, int] = {}
     owed: tuple[w.Handover, ...] = ()  # handovers of a call that is over before they could be recorded
     quota_losses: tuple[w.QuotaLoss, ...] = ()
-    cooling: dict[AgentId, float] = {}
+    cooling: dict[AgentId, float] = {}  # until then, on the run's clock, which is never set back
+    behind_s: float = 0.0  # how far the machine's clock is behind it
     spend: Spend = Spend()
     workspaces: dict[SeatKey, Workspace] = {}
     base: Commit = Commit("")
