@@ -33,6 +33,14 @@ def marker(crew: Crew) -> Path:
     return crew.repo / ".agent/tmp/completion_marker"
 
 
+def held(crew: Crew, pause: str = "1s") -> subprocess.Popen[str]:
+    """A run whose implementer works until it may go on; each pause of recovery and marker lasts so long."""
+    crew.solo(HOLDS, recovery={"pause": pause, "pause_max": pause})
+    process = crew.start("run", "write the note")
+    crew.begun(process, "impl-A")
+    return process
+
+
 def told(path: Path) -> dict[str, object]:
     """What a marker says."""
     found: dict[str, object] = json.loads(path.read_text())
@@ -45,9 +53,7 @@ def told(path: Path) -> dict[str, object]:
 @pytest.mark.parametrize("whose", ["the checkout's", "the run's"])
 def test_a_marker_that_cannot_be_written(crew: Crew, whose: str) -> None:
     """R10, S113: a folder in its place, in the checkout or in the run's own folder: told as a fact, still AwaitingDevFix; then one end."""
-    crew.solo(HOLDS, recovery={"pause": "1s", "pause_max": "1s"})
-    process = crew.start("run", "write the note")
-    crew.begun(process, "impl-A")
+    process = held(crew)
     place = marker(crew) if "checkout" in whose else crew.state_home / "runs" / crew.run / "completion_marker"
     place.mkdir(parents=True)
     crew.call("cancel", crew.run)
@@ -66,9 +72,7 @@ def test_a_marker_that_cannot_be_written(crew: Crew, whose: str) -> None:
 @pytest.mark.parametrize("word", ["cancel", "Ctrl-C"])
 def test_who_will_not_wait_for_a_marker_leaves(crew: Crew, word: str) -> None:
     """Rulings 31: while a failure marker cannot be written, a second cancel or SIGINT leaves with exit 1, the marker pending; `resume` writes it."""
-    crew.solo(HOLDS, recovery={"pause": "1s", "pause_max": "1s"})
-    process = crew.start("run", "write the note")
-    crew.begun(process, "impl-A")
+    process = held(crew)
     marker(crew).mkdir(parents=True)
     crew.call("cancel", crew.run)
     crew.until(lambda e: isinstance(e, CompletionMarkerWriteFailed), process)
@@ -91,9 +95,7 @@ def test_who_will_not_wait_for_a_marker_leaves(crew: Crew, word: str) -> None:
 
 def test_a_cancel_tries_a_marker_that_could_not_be_written(crew: Crew) -> None:
     """Rulings 31: its driver gone and its place free again, `cancel` ends the run there and then; it neither leaves at once nor waits the pause."""
-    crew.solo(HOLDS, recovery={"pause": "1h", "pause_max": "1h"})
-    process = crew.start("run", "write the note")
-    crew.begun(process, "impl-A")
+    process = held(crew, "1h")
     marker(crew).mkdir(parents=True)
     crew.call("cancel", crew.run)
     crew.until(lambda e: isinstance(e, CompletionMarkerWriteFailed), process)
@@ -110,9 +112,7 @@ def test_a_cancel_tries_a_marker_that_could_not_be_written(crew: Crew) -> None:
 
 def test_a_marker_whose_folder_is_read_only(crew: Crew) -> None:
     """R10: nothing can be made in its folder: told as a fact, still AwaitingDevFix; made writable, there is one end."""
-    crew.solo(HOLDS, recovery={"pause": "1s", "pause_max": "1s"})
-    process = crew.start("run", "write the note")
-    crew.begun(process, "impl-A")
+    process = held(crew)
     folder = marker(crew).parent
     folder.mkdir(parents=True, exist_ok=True)
     with read_only(folder):
@@ -128,9 +128,7 @@ def test_a_marker_whose_folder_is_read_only(crew: Crew) -> None:
 
 def test_a_marker_on_a_full_disk(crew: Crew) -> None:
     """R10: no room for it where it goes: told as a fact, still AwaitingDevFix; with room again, one whole marker and one end."""
-    crew.solo(HOLDS, recovery={"pause": "1s", "pause_max": "1s"})
-    process = crew.start("run", "write the note")
-    crew.begun(process, "impl-A")
+    process = held(crew)
     folder = marker(crew).parent
     folder.mkdir(parents=True, exist_ok=True)
     with full(folder):
