@@ -6,7 +6,7 @@ import shutil
 import signal
 import subprocess
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -110,38 +110,6 @@ def test_a_cancel_tries_a_marker_that_could_not_be_written(crew: Crew) -> None:
     assert told(marker(crew))["run_id"] == crew.run
 
 
-def test_a_marker_whose_folder_is_read_only(crew: Crew) -> None:
-    """R10: nothing can be made in its folder: told as a fact, still AwaitingDevFix; made writable, there is one end."""
-    process = held(crew)
-    folder = marker(crew).parent
-    folder.mkdir(parents=True, exist_ok=True)
-    with read_only(folder):
-        crew.call("cancel", crew.run)
-        crew.until(lambda e: isinstance(e, CompletionMarkerWriteFailed), process)
-        assert crew.state().phase is PipelinePhase.AwaitingDevFix
-        assert not marker(crew).exists()
-
-    assert crew.end(process).code == 1
-    assert len(crew.facts(CompletionMarkerEmitted)) == 1
-    assert told(marker(crew))["is_failure"] is True
-
-
-def test_a_marker_on_a_full_disk(crew: Crew) -> None:
-    """R10: no room for it where it goes: told as a fact, still AwaitingDevFix; with room again, one whole marker and one end."""
-    process = held(crew)
-    folder = marker(crew).parent
-    folder.mkdir(parents=True, exist_ok=True)
-    with full(folder):
-        crew.call("cancel", crew.run)
-        failed = crew.until(lambda e: isinstance(e, CompletionMarkerWriteFailed), process).event
-        assert crew.state().phase is PipelinePhase.AwaitingDevFix
-        assert "No space left" in getattr(failed, "error", "")
-        assert list(folder.iterdir()) == [folder / "filler"]
-        (folder / "filler").unlink()
-        assert crew.end(process).code == 1
-        assert [told(marker(crew))["is_failure"], len(crew.facts(CompletionMarkerEmitted))] == [True, 1]
-
-
 @contextmanager
 def full(folder: Path) -> Iterator[None]:
     """A folder on a disk of its own, full to the last byte with `filler`."""
@@ -170,6 +138,25 @@ def read_only(folder: Path) -> Iterator[None]:
     finally:
         subprocess.run(["chattr", "-i", str(folder)], capture_output=True, check=False)
         folder.chmod(mode)
+
+
+@pytest.mark.parametrize(("broken", "left"), [(read_only, []), (full, ["filler"])])
+def test_a_marker_that_its_place_does_not_take(
+    crew: Crew, broken: Callable[[Path], AbstractContextManager[None]], left: list[str]
+) -> None:
+    """R10: its folder is read-only, or its disk is full: told as a fact, still AwaitingDevFix, no half file; in order again, there is one end."""
+    process = held(crew)
+    folder = marker(crew).parent
+    folder.mkdir(parents=True, exist_ok=True)
+    with broken(folder):
+        crew.call("cancel", crew.run)
+        crew.until(lambda e: isinstance(e, CompletionMarkerWriteFailed), process)
+        assert crew.state().phase is PipelinePhase.AwaitingDevFix
+        assert [path.name for path in folder.iterdir()] == left
+
+    assert crew.end(process).code == 1
+    assert len(crew.facts(CompletionMarkerEmitted)) == 1
+    assert told(marker(crew))["is_failure"] is True
 
 
 def test_a_linked_worktree_that_is_gone(crew: Crew) -> None:
