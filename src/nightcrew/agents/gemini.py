@@ -6,8 +6,7 @@ from nightcrew.agents import classify, reading
 from nightcrew.agents.base import Exit, Judged, Launch, Turn
 
 # Below the person's own settings; it reads such a file only where none but root may write it.
-DEFAULTS = Path(__file__).with_suffix(".json")
-QUIET = {"GEMINI_CLI_SYSTEM_DEFAULTS_PATH": str(DEFAULTS), "GEMINI_CLI_NO_RELAUNCH": "1"}
+QUIET = {"GEMINI_CLI_SYSTEM_DEFAULTS_PATH": str(Path(__file__).with_suffix(".json")), "GEMINI_CLI_NO_RELAUNCH": "1"}
 
 
 def command(turn: Turn) -> Launch:

@@ -197,7 +197,8 @@ def _ask_fix(tools: Tools, run: RunId, lease: Lease, pick: Pick) -> None:
     head, branch = _head(tools, state)
     if unknown := [name for name in ids if name not in raised]:
         raise UserError(f"run {run} has no finding {', '.join(unknown)}", f"it has: {', '.join(raised) or 'none'}")
-    tree, moved = Tree(git(tools.repo, "rev-parse", f"{head}^{{tree}}")), state.done and head != state.commit
+    tree = Tree(git(tools.repo, "rev-parse", f"{head}^{{tree}}"))
+    moved = state.done and head != state.commit
     stale = [name for name in ids if moved or raised[name][1] != tree]
     if stale and not pick.allow_stale:
         since = f"the work changed since {', '.join(stale)} was raised"

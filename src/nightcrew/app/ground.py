@@ -54,8 +54,9 @@ class AgentRow(Struct, frozen=True):
 
 def load_config(repo: Repo | None, env: Mapping[str, str], overrides: Mapping[str, str]) -> Config:
     """The settings that hold for a repository; with no agents configured, those found on PATH."""
-    known, plays = catalog.kinds().items(), {"program", "player"}
-    kinds = {name: KindInfo(kind.answers, kind.runs != "program", kind.runs in plays, kind.money) for name, kind in known}
+    models = {"program", "player"}  # an entry of these may name one
+    known = catalog.kinds().items()
+    kinds = {name: KindInfo(kind.answers, kind.runs != "program", kind.runs in models, kind.money) for name, kind in known}
     top, found = repo.work_tree if repo else None, tuple(catalog.found(env.get("PATH", "")))
     return load(top, machine_file=machine_file(env), kinds=kinds, overrides=overrides, found=found)
 

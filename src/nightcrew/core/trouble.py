@@ -94,7 +94,8 @@ def back_to_its_start(state: RunState, phase: Phase) -> RunState:
 
 def back_to_an_iteration(state: RunState, iteration: int) -> RunState:
     """The run as it was when that iteration began (levels 3 and 4): nothing of a later one is left, no prompt or session used again."""
-    began, state = state.iterations[iteration - 1] if iteration else None, chain.forgotten(state, *state.seats)
+    began = state.iterations[iteration - 1] if iteration else None
+    state = chain.forgotten(state, *state.seats)
     return state.but(
         iteration=iteration, iterations=state.iterations[:iteration], recovery_epoch=state.recovery_epoch + 1,
         base=state.started.base, candidates={began.label: began} if began else {},

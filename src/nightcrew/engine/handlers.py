@@ -44,11 +44,9 @@ def collect(effect: fx.CollectWork, ctx: Ctx) -> ev.WorkCollected:
         if found.head != before and git(ws, "rev-list", "--parents", "-1", found.head).split()[1:] != [before]:
             _as_one(ws, found.head, before, effect.message, ctx.at)
             found = look()
+    made = ev.WorkCollected(key=effect.key, change=_change(found, ctx), start_tree=Tree(found.start_tree), rescued=found.rescued)
     left = f"left out of the work, as git cannot hold it or it is too large: {', '.join(found.left)}"
-    change, start = _change(found, ctx), Tree(found.start_tree)
-    return ev.WorkCollected(
-        key=effect.key, change=change, start_tree=start, rescued=found.rescued, notes=(line(left, 600),) if found.left else ()
-    )
+    return made.but(notes=(line(left, 600),)) if found.left else made
 
 
 def _change(found: work.Collected, ctx: Ctx) -> Change:

@@ -150,8 +150,7 @@ def _launch(folder: Path, job: Job) -> Running | Exit | Lost:
         why = str(error).encode(errors="replace")
     found = look(folder)
     if isinstance(found, Absent):
-        said = why.decode(errors="replace").strip() or "its supervisor died"
-        raise UserError(f"cannot start a job in {folder}: {said}")
+        raise UserError(f"cannot start a job in {folder}: {why.decode(errors='replace').strip() or 'its supervisor died'}")
     return found
 
 

@@ -171,7 +171,8 @@ def _decide(state: RunState) -> RunState:
 
 def _once_more(state: RunState) -> RunState:
     """A repair changed the work after its review: it is looked at once more, which uses no round (decision 0022)."""
-    at, state = state.reviewing, state.but(unreviewed=False)
+    at = state.reviewing
+    state = state.but(unreviewed=False)
     if at.step == "base":
         return state
     return _asking(state.but(reviewing=Reviewing(round=at.round + 1, granted=at.granted + 1, basing=Basing(step="done"))))
